@@ -1,0 +1,223 @@
+"""From resolved intents and placed lanes to the NodePlan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler import features
+from compiler.cpuset import CpuSet, union
+from compiler.fingerprint import cpu_text, digest
+from compiler.place import Placement
+from compiler.plan import (
+    Band,
+    Degradation,
+    Lane,
+    Machine,
+    Mode,
+    NodePlan,
+    Rule,
+    Tier,
+    Unit,
+)
+from compiler.policy import Ladder
+from compiler.resolve.types import Resolution, ResolvedLane, ResolvedUnit
+from compiler.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class _Domain:
+    """CPUs of a unit, and how strictly they bind."""
+
+    cpus: CpuSet
+    min_cpus: int
+    hard: bool
+    idle_core: bool
+
+
+def assemble(
+    ladder: Ladder, mode: Mode, resolution: Resolution, topology: Topology, placement: Placement
+) -> NodePlan:
+    """Return the plan; pure, and the same for equal inputs."""
+    lanes = tuple(
+        _lane(lane, placement, topology) for lane in sorted(resolution.lanes, key=lambda r: r.name)
+    )
+    pools = _Pools(topology, placement, lanes, ladder)
+    degradations = list(placement.degradations)
+    domains = {u.name: _domain(u, pools, degradations) for u in resolution.units}
+    default = _Domain(pools.shared, 1, pools.shared != topology.effective, False)
+    keys = {(ladder.normal, 0, default)}
+    tier_of = {u.name: (u.tier, u.order) for u in resolution.units}
+    for unit in resolution.units:
+        keys.add((unit.tier, unit.order, domains[unit.name]))
+    for rule in resolution.rules:
+        keys.add((*tier_of[rule.tier_unit], domains[rule.lane_unit]))
+    ranked = sorted(
+        keys, key=lambda k: (k[0], k[1], k[2].cpus.mask, k[2].min_cpus, k[2].hard, k[2].idle_core)
+    )
+    ids = {key: i for i, key in enumerate(ranked)}
+    plan = NodePlan(
+        mode=mode,
+        fingerprint=digest(
+            cpu_text(
+                topology.arch,
+                topology.online,
+                (core.siblings for core in topology.cores),
+                topology.llcs,
+            )
+        ),
+        machine=_machine(topology),
+        housekeeping=placement.housekeeping,
+        shared=pools.shared,
+        leftovers=pools.leftovers,
+        tiers=_tiers(ladder),
+        default_band=ids[(ladder.normal, 0, default)],
+        bands=tuple(_band(i, *key) for i, key in enumerate(ranked)),
+        rules=tuple(
+            Rule(
+                id=i,
+                unit=rule.unit,
+                band=ids[(*tier_of[rule.tier_unit], domains[rule.lane_unit])],
+                match=rule.condition,
+                spawns=rule.matcher.spawns,
+                needs=rule.matcher.needs,
+            )
+            for i, rule in enumerate(resolution.rules)
+        ),
+        units=tuple(_unit(u, domains[u.name], ids) for u in resolution.units),
+        lanes=lanes,
+        degradations=tuple(sorted(degradations, key=lambda d: (d.about, d.kind, d.message))),
+    )
+    return plan.model_copy(update={"features": features.of_plan(plan)})
+
+
+class _Pools:
+    """CPUs of those who have no lane."""
+
+    def __init__(
+        self, topology: Topology, placement: Placement, lanes: Sequence[Lane], ladder: Ladder
+    ) -> None:
+        self.effective = topology.effective
+        self.housekeeping = placement.housekeeping
+        self.system = ladder.system
+        self.exclusive = union(lane.cpus for lane in lanes if lane.share == "exclusive")
+        self.guarded = [
+            lane
+            for lane in lanes
+            if lane.share == "guarded" and lane.name not in placement.open_lanes
+        ]
+        self.lanes: Mapping[str, Lane] = {lane.name: lane for lane in lanes}
+        self.shared = self.effective - self.exclusive - union(lane.cpus for lane in self.guarded)
+        self.leftovers = (
+            self.effective - union(lane.cpus for lane in lanes) - placement.housekeeping
+        )
+
+    def of_tier(self, tier: int) -> CpuSet:
+        """Return where a unit without a lane may run: out of lanes that outrank it.
+
+        Housekeeping is kept from tiers below system as long as something else is left for them.
+        """
+        pool = (
+            self.effective
+            - self.exclusive
+            - union(lane.cpus for lane in self.guarded if lane.tier < tier)
+        )
+        if tier > self.system and (rest := pool - self.housekeeping):
+            return rest
+        return pool
+
+
+def _domain(unit: ResolvedUnit, pools: _Pools, degradations: list[Degradation]) -> _Domain:
+    if unit.lane is not None:
+        lane = pools.lanes[unit.lane]
+        hard = lane.share == "exclusive" or lane in pools.guarded
+        idle = "whole-cores" in (*lane.prefer, *lane.require)
+        return _Domain(lane.cpus, _min_cpus(lane), hard, idle)
+    cpus = pools.of_tier(unit.tier)
+    if unit.leftovers:
+        if pools.leftovers:
+            cpus = pools.leftovers
+        else:
+            degradations.append(
+                Degradation(
+                    about=unit.name,
+                    kind="no-leftovers",
+                    message=f"no CPU is outside lanes and housekeeping; it runs on {cpus}",
+                )
+            )
+    return _Domain(cpus, 1, cpus != pools.effective, False)
+
+
+def _min_cpus(lane: Lane) -> int:
+    """Return the fewest CPUs that are the lane's minimum, at the width its cores have."""
+    return max(1, len(lane.cpus) * lane.min_cores // max(1, lane.cores))
+
+
+def _lane(lane: ResolvedLane, placement: Placement, topology: Topology) -> Lane:
+    granted = placement.lanes[lane.name]
+    share = "open" if lane.name in placement.open_lanes else lane.share.value
+    return Lane(
+        name=lane.name,
+        cpus=granted.cpus,
+        cores=granted.cores,
+        min_cores=lane.min,
+        max_cores=lane.max,
+        share=share,
+        tier=lane.tier,
+        intents=lane.intents,
+        prefer=lane.prefer,
+        require=lane.require,
+        isolated=granted.isolated,
+    )
+
+
+def _machine(topology: Topology) -> Machine:
+    return Machine(
+        arch=topology.arch,
+        online=topology.online,
+        effective=topology.effective,
+        isolated=topology.isolated & topology.online,
+        cores=tuple(core.siblings for core in topology.cores),
+        llcs=topology.llcs,
+    )
+
+
+def _tiers(ladder: Ladder) -> tuple[Tier, ...]:
+    return tuple(
+        Tier(
+            id=i,
+            name=tier.name,
+            slice_ns=tier.slice,
+            weight=tier.weight,
+            floor=tier.share,
+            preempt=tier.preempt,
+        )
+        for i, tier in enumerate(ladder.tiers)
+    )
+
+
+def _band(id: int, tier: int, order: int, domain: _Domain) -> Band:
+    return Band(
+        id=id,
+        tier=tier,
+        order=order,
+        cpus=domain.cpus,
+        min_cpus=domain.min_cpus,
+        hard=domain.hard,
+        prefer_idle_core=domain.idle_core,
+    )
+
+
+def _unit(unit: ResolvedUnit, domain: _Domain, ids: Mapping[tuple[int, int, _Domain], int]) -> Unit:
+    intent = unit.draft.intent
+    return Unit(
+        name=unit.name,
+        intent=intent.name if intent is not None else None,
+        stage=unit.draft.stage,
+        tier=unit.tier,
+        order=unit.order,
+        effect=unit.effect,
+        lane=unit.lane,
+        cpus=domain.cpus,
+        band=ids[(unit.tier, unit.order, domain)],
+    )

@@ -1,0 +1,208 @@
+"""The command line.  Declares commands and options; the work, and its imports, is in
+``compiler.commands``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from compiler import __version__
+
+app = typer.Typer(
+    name="tierc",
+    help="Compile CPU-scheduling intent and node topology into the files each node needs.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+facts_app = typer.Typer(
+    help="Node facts: what a machine is.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(facts_app, name="facts")
+
+
+class Color(StrEnum):
+    """When to colour text reports."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+class Level(StrEnum):
+    """Severities for ``--fail-on``."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+ColorOption = Annotated[
+    Color,
+    typer.Option("--color", help="Colour text output: auto (on a terminal, without NO_COLOR)."),
+]
+ProjectOption = Annotated[
+    Path,
+    typer.Option("--project", "-p", help="Policy repository."),
+]
+FormatOption = Annotated[str, typer.Option("--format", help="text or json.")]
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"tierc {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Compile CPU-scheduling intent and node topology into the files each node needs.
+
+    Exit codes: 0 clean; 1 findings at or above --fail-on, or a difference; 2 wrong usage or
+    unreadable input; 70 internal error.
+    """
+
+
+@app.command(epilog="Example: tierc lint . --format text --format json=lint.json")
+def lint(
+    paths: Annotated[
+        Optional[list[Path]],
+        typer.Argument(help="A policy repository, or files of one.", show_default="."),
+    ] = None,
+    formats: Annotated[
+        Optional[list[str]],
+        typer.Option(
+            "--format",
+            help="text or json; FORMAT=FILE writes to a file. May be repeated.",
+            show_default="text",
+        ),
+    ] = None,
+    fail_on: Annotated[
+        Optional[Level],
+        typer.Option(
+            "--fail-on", help="Exit 1 at this severity.", show_default="lint.failOn, or error"
+        ),
+    ] = None,
+    color: ColorOption = Color.AUTO,
+) -> None:
+    """Check intents and node facts without writing anything."""
+    from compiler.commands.lint import run
+
+    raise typer.Exit(
+        run(paths or [Path()], formats or ["text"], fail_on and fail_on.value, color.value)
+    )
+
+
+@app.command(epilog="Example: tierc build . -o rendered --node spark-a --target taskset")
+def build(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Directory of the output tree.")],
+    path: Annotated[Path, typer.Argument(help="A policy repository.")] = Path(),
+    node: Annotated[
+        Optional[list[str]],
+        typer.Option("--node", help="Only this node's files; others stay. May be repeated."),
+    ] = None,
+    target: Annotated[
+        Optional[list[str]],
+        typer.Option("--target", help="Only this target's files; others stay. May be repeated."),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Write nothing; exit 1 when the tree on disk differs."),
+    ] = False,
+    color: ColorOption = Color.AUTO,
+) -> None:
+    """Compile the policy and write the tree atomically.
+
+    With an error anywhere nothing is written.  What tierc did not write is kept.
+    """
+    from compiler.commands.build import run
+
+    raise typer.Exit(run(path, out, node or [], target or [], color.value, check=check))
+
+
+@app.command(
+    epilog='Example: tierc explain spark-a --comm VLLM::EngineCor --cgroup "system.slice/x"'
+)
+def explain(
+    node: Annotated[str, typer.Argument(help="Name of a node of the policy.")],
+    project: ProjectOption = Path(),
+    comm: Annotated[
+        Optional[str], typer.Option(help="A thread's name, as ps -eLo comm shows it.")
+    ] = None,
+    leader_comm: Annotated[
+        Optional[str], typer.Option("--leader-comm", help="Name of the thread's process.")
+    ] = None,
+    cgroup: Annotated[
+        Optional[str], typer.Option(help="The thread's cgroup, without a leading slash.")
+    ] = None,
+    cmdline: Annotated[Optional[str], typer.Option(help="The process's command line.")] = None,
+    kthread: Annotated[
+        bool, typer.Option("--kthread", help="The name is that of a kernel thread.")
+    ] = False,
+    cpu: Annotated[Optional[int], typer.Option(help="A CPU number: whose is it?", min=0)] = None,
+    output: FormatOption = "text",
+) -> None:
+    """Say which rule, tier and CPUs a thread gets on a node, whose a CPU is, and why."""
+    from compiler.commands.explain import run
+    from compiler.explain import Thread
+
+    thread = Thread(comm, leader_comm, cgroup, cmdline, kthread)
+    raise typer.Exit(run(project, node, thread, cpu, output))
+
+
+@facts_app.command(
+    epilog="Example: tierc facts collect --label accelerator=gb10 -o nodes/spark-a.yaml"
+)
+def collect(
+    out: Annotated[
+        Optional[Path],
+        typer.Option("--out", "-o", help="File to write; omitted: standard output."),
+    ] = None,
+    name: Annotated[Optional[str], typer.Option(help="Node name; omitted: the host name.")] = None,
+    label: Annotated[
+        Optional[list[str]], typer.Option(help="KEY=VALUE for node selectors. May be repeated.")
+    ] = None,
+    sysroot: Annotated[
+        Path, typer.Option(help="Root of another machine's mounted or copied file system.")
+    ] = Path("/"),
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+) -> None:
+    """Read this machine's CPUs, caches, NUMA nodes, GPUs, NICs and kernel abilities.
+
+    Read-only, without privileges, and without running any program.
+    """
+    from compiler.commands.facts import run_collect
+
+    raise typer.Exit(run_collect(out, name, label or [], sysroot, force=force))
+
+
+@facts_app.command(epilog="Example: tierc facts validate nodes/*.yaml")
+def validate(
+    paths: Annotated[list[Path], typer.Argument(help="Files with NodeFacts.")],
+    color: ColorOption = Color.AUTO,
+) -> None:
+    """Check node facts by themselves."""
+    from compiler.commands.facts import run_validate
+
+    raise typer.Exit(run_validate(paths, color.value))
+
+
+@app.command(epilog="Example: tierc rule TRC201")
+def rule(
+    code: Annotated[
+        Optional[str], typer.Argument(help="A finding's code; omitted: the list of all.")
+    ] = None,
+) -> None:
+    """Print what a finding means and what to do about it."""
+    from compiler.commands.rule import run
+
+    raise typer.Exit(run(code))

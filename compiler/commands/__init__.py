@@ -1,0 +1,1 @@
+"""What each command does; returns the exit code."""

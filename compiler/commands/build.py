@@ -1,0 +1,125 @@
+"""``tierc build``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from compiler.artifact import Artifact
+from compiler.commands.session import (
+    FINDINGS,
+    OK,
+    USAGE,
+    Session,
+    UsageError,
+    fail,
+    open_session,
+    print_findings,
+    refuse_errors,
+    use_color,
+)
+from compiler.diagnostics import Diagnostic, Severity
+from compiler.pipeline import emit
+from compiler.plan import PLAN_VERSION
+from compiler.provenance import provenance
+from compiler.registry import TARGETS
+from compiler.report.summary import describe
+from compiler.report.text import render_text
+from compiler.suggest import nearest
+from compiler.tree import TreeError, check_tree, write_tree
+
+
+def run(
+    path: Path,
+    out: Path,
+    nodes: Sequence[str],
+    targets: Sequence[str],
+    color: str,
+    *,
+    check: bool,
+) -> int:
+    """Compile and write, or compare; return the exit code."""
+    try:
+        if path.is_file():
+            raise UsageError(f"{path} is a file; build takes a policy repository")
+        session = open_session([path])
+        _known(nodes, [n.name for n in session.compilation.policy.nodes], "node")
+        _known(targets, session.compilation.policy.project.spec.targets.enabled, "target")
+    except UsageError as error:
+        return fail(str(error))
+    stopped = refuse_errors(session, "nothing compared" if check else "nothing written")
+    print_findings(session, sys.stderr, color, at=Severity.WARNING)
+    if stopped is not None:
+        print(stopped, file=sys.stderr)
+        return FINDINGS
+    if not any(group.plan is not None for group in session.compilation.classes):
+        return fail(
+            "nothing to build: no node could be planned; see the findings above, and add "
+            "node facts with tierc facts collect"
+        )
+    artifacts = _artifacts(session, nodes, targets)
+    scope = _scope(nodes, targets)
+    try:
+        if check:
+            return _check(out, artifacts, scope, color)
+        report = write_tree(out, artifacts, plan_version=PLAN_VERSION, scope=scope)
+    except TreeError as error:
+        _print([error.diagnostic], color)
+        return USAGE
+    _print(report.findings(str(out)), color)
+    sys.stdout.write(describe(session.compilation, nodes or None))
+    sys.stdout.write(
+        f"{out}: {len(report.written)} written, {len(report.unchanged)} unchanged, "
+        f"{len(report.pruned)} removed\n"
+    )
+    return OK
+
+
+def _artifacts(session: Session, nodes: Sequence[str], targets: Sequence[str]) -> list[Artifact]:
+    files = emit(session.compilation, nodes=nodes or None, targets=targets or None)
+    if not nodes and not targets:
+        files.append(provenance(session.compilation))
+    return files
+
+
+def _scope(nodes: Sequence[str], targets: Sequence[str]) -> Callable[[str], bool]:
+    """Return which paths a build owns: all, or those of some nodes and targets."""
+
+    def owned(path: str) -> bool:
+        parts = path.split("/")
+        if not nodes and not targets:
+            return True
+        if len(parts) < 3 or parts[0] != "nodes" or (nodes and parts[1] not in nodes):
+            return False
+        return not targets or parts[2] in targets
+
+    return owned
+
+
+def _known(given: Sequence[str], known: Sequence[str], word: str) -> None:
+    for name in given:
+        if name in known:
+            continue
+        close = nearest(name, known)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        if word == "target" and name in TARGETS:
+            hint = "; the project does not enable it (spec.targets)"
+        raise UsageError(f"the policy has no {word} {name!r}{hint}")
+
+
+def _check(
+    out: Path, artifacts: Sequence[Artifact], scope: Callable[[str], bool], color: str
+) -> int:
+    report = check_tree(out, artifacts, plan_version=PLAN_VERSION, scope=scope)
+    if not report.differences:
+        print(f"{out}: up to date")
+        return OK
+    _print(report.findings(str(out)), color)
+    return FINDINGS
+
+
+def _print(findings: Sequence[Diagnostic], color: str) -> None:
+    if findings:
+        stream = sys.stderr
+        stream.write(render_text(findings, lambda _: None, color=use_color(color, stream)) + "\n")

@@ -1,0 +1,72 @@
+"""``tierc explain``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from compiler.commands.session import (
+    FINDINGS,
+    OK,
+    UsageError,
+    fail,
+    open_session,
+    print_findings,
+)
+from compiler.explain import (
+    CpuAnswer,
+    NodeAnswer,
+    Thread,
+    ThreadAnswer,
+    explain_cpu,
+    explain_node,
+    explain_thread,
+)
+from compiler.report.explain import render_cpu, render_node, render_thread
+from compiler.suggest import nearest
+
+
+def run(project: Path, node: str, thread: Thread, cpu: int | None, output: str) -> int:
+    """Answer one question about a node; return the exit code."""
+    if output not in ("text", "json"):
+        return fail(f"unknown format {output!r}; formats are text, json")
+    asks_thread = thread != Thread()
+    if asks_thread and cpu is not None:
+        return fail("ask about a thread or about a CPU, not both")
+    if thread.kthread and thread.comm is None:
+        return fail("--kthread needs --comm, the kernel thread's name")
+    try:
+        session = open_session([project])
+    except UsageError as error:
+        return fail(str(error))
+    compilation = session.compilation
+    group = compilation.of_node(node)
+    if group is None:
+        close = nearest(node, [n.name for n in compilation.policy.nodes])
+        return fail(
+            f"the policy has no node {node!r}" + (f"; did you mean {close[0]}?" if close else "")
+        )
+    if group.plan is None:
+        print_findings(session, sys.stderr, "auto")
+        print(f"tierc: {node} has no plan; see the findings above", file=sys.stderr)
+        return FINDINGS
+    ladder = compilation.policy.ladder
+    answer: ThreadAnswer | CpuAnswer | NodeAnswer
+    try:
+        if cpu is not None:
+            answer = explain_cpu(group, ladder, node, cpu)
+            text = render_cpu(answer)
+        elif asks_thread:
+            answer = explain_thread(group, ladder, node, thread)
+            text = render_thread(answer)
+        else:
+            answer = explain_node(group, ladder, node)
+            text = render_node(answer)
+    except ValueError as error:
+        return fail(str(error))
+    if output == "json":
+        text = json.dumps({"version": 1, **asdict(answer)}, indent=2) + "\n"
+    sys.stdout.write(text)
+    return OK

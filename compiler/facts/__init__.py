@@ -1,0 +1,1 @@
+"""Node facts: collecting them from a machine, compressing, writing and checking them."""

@@ -1,0 +1,197 @@
+"""The order of decisions on one machine: housekeeping, sizes, sets, and what gives way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from compiler.cpuset import union
+from compiler.place.aims import Aim, aim_of
+from compiler.place.cells import Cells, Counts, Free, cells_of, less
+from compiler.place.fit import Demand, Effort, fit
+from compiler.place.grow import grow
+from compiler.place.housekeeping import (
+    housekeeping_column,
+    housekeeping_demand,
+    housekeeping_key,
+    wanted_cores,
+)
+from compiler.place.refuse import no_housekeeping, refuse_alone, refuse_together
+from compiler.place.report import gap_note, lane_notes, opened, shared, shrunk, sizes_note
+from compiler.place.request import Granted, LaneRequest, Placement, Refusal
+from compiler.place.search import choose
+from compiler.plan import Degradation
+from compiler.topology import Core, Topology
+
+EFFORT: Final = 5_000
+"""Steps after which one search is cut short: many times what random machines of 64 cores in 8
+caches need, and a few seconds on 256 cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lanes:
+    """Sets chosen for all lanes, in the order of the lanes."""
+
+    cores: tuple[tuple[Core, ...], ...]
+    notes: tuple[Degradation, ...]
+
+
+def place(
+    topology: Topology,
+    requests: Sequence[LaneRequest],
+    housekeeping: int | None,
+    *,
+    system_tier: int,
+    effort: int = EFFORT,
+) -> Placement | tuple[Refusal, ...]:
+    """Place housekeeping and lanes on a machine.
+
+    Args:
+        topology: the machine.
+        requests: the lanes wanted; their order here does not matter.
+        housekeeping: cores for node software, taken at its word; None: as the machine's size
+            says, giving way on small machines.
+        system_tier: tier of node software.
+        effort: steps after which one search is cut short, and says so.
+
+    Returns:
+        The placement, or every reason found why there is none.
+
+    Raises:
+        ValueError: two requests have one name, or ``housekeeping`` is below 1.
+    """
+    names = [request.name for request in requests]
+    if len(set(names)) != len(names) or (housekeeping is not None and housekeeping < 1):
+        raise ValueError(f"lanes {names}, housekeeping {housekeeping}")
+    cells = cells_of(topology)
+    read = [aim_of(r, cells) for r in sorted(requests, key=lambda r: r.rank)]
+    aims = tuple(aim for aim in read if isinstance(aim, Aim))
+    refusals = [refusal for aim in read if isinstance(aim, tuple) for refusal in aim]
+    refusals += refuse_alone(cells, aims)
+    wanted = wanted_cores(topology) if housekeeping is None else housekeeping
+    if len(topology.effective_cores) < wanted:
+        refusals.append(no_housekeeping(topology, wanted))
+    if refusals:
+        about = {refusal.about for refusal in refusals}
+        others = [aim for aim in aims if aim.request.name not in about]
+        return (*refusals, *refuse_together(cells, others, 0, effort))
+    least = 1 if housekeeping is None else housekeeping
+    minima = [aim.demand(aim.request.min) for aim in aims]
+    for cores in range(wanted, least - 1, -1):
+        keep = housekeeping_demand(cells, cores)
+        fitting = fit(cells, cells.free, [keep, *minima], Effort(effort))
+        if fitting is not None:
+            return _apart(cells, aims, keep, wanted=wanted, fitting=fitting, effort=effort)
+    if housekeeping is None:
+        fitting = fit(cells, cells.free, minima, Effort(effort))
+        if fitting is not None:
+            together = _together(cells, aims, fitting, system_tier, effort)
+            if together is not None:
+                return together
+    return refuse_together(cells, aims, least, effort)
+
+
+def _apart(
+    cells: Cells,
+    aims: Sequence[Aim],
+    keep: Demand,
+    *,
+    wanted: int,
+    fitting: Sequence[Counts],
+    effort: int,
+) -> Placement:
+    """Place with cores for housekeeping alone."""
+    minima = [aim.demand(aim.request.min) for aim in aims]
+    column = housekeeping_column(cells)
+    kept = choose(cells, cells.free, keep, [column], rest=minima, fallback=fitting, limit=effort)
+    cores = cells.taken(cells.free, kept.counts)
+    lanes = _lanes(cells, less(cells.free, kept.counts), aims, kept.rest, effort)
+    notes = [shrunk(keep.cores, wanted)] if keep.cores < wanted else []
+    if kept.gap is not None:
+        notes.append(gap_note("housekeeping", ("kind",), kept.cost, kept.gap, effort))
+    return Placement(
+        housekeeping=union(core.cpus for core in cores),
+        lanes=_granted(aims, lanes),
+        open_lanes=frozenset(),
+        degradations=(*notes, *lanes.notes),
+    )
+
+
+def _together(
+    cells: Cells,
+    aims: Sequence[Aim],
+    fitting: Sequence[Counts],
+    system_tier: int,
+    effort: int,
+) -> Placement | None:
+    """Place with housekeeping inside a lane; None where no lane may be shared."""
+    lanes = _lanes(cells, cells.free, aims, fitting, effort)
+    granted = _granted(aims, lanes)
+    hosts = [
+        (aim.request, cores)
+        for aim, cores in zip(aims, lanes.cores, strict=True)
+        if aim.request.share != "exclusive" and not granted[aim.request.name].isolated
+    ]
+    if not hosts:
+        return None
+    host, cores = hosts[-1]
+    keep = min(cores, key=housekeeping_key).cpus
+    notes = [shared(keep, host)]
+    closed = {
+        a.request.name: granted[a.request.name].cpus for a in aims if a.request.share != "open"
+    }
+    open_lanes: list[str] = []
+    for request, _ in reversed(hosts):
+        if request.share != "guarded":
+            continue
+        empty = not cells.topology.effective - union(closed.values())
+        if empty or (request is host and system_tier > request.tier):
+            open_lanes.append(request.name)
+            del closed[request.name]
+            notes.append(opened(request, empty=empty))
+    return Placement(
+        housekeeping=keep,
+        lanes=granted,
+        open_lanes=frozenset(open_lanes),
+        degradations=(*notes, *lanes.notes),
+    )
+
+
+def _lanes(
+    cells: Cells, free: Free, aims: Sequence[Aim], minima: Sequence[Counts], effort: int
+) -> _Lanes:
+    """Settle sizes, then choose each lane's set in order."""
+    sizes = grow(cells, free, aims, minima, effort)
+    demands = [aim.demand(size) for aim, size in zip(aims, sizes.cores, strict=True)]
+    if sizes.spare:
+        demands.append(Demand(1, (cells.effective,)))
+    notes = [sizes_note(aims[0].request.name, effort)] if sizes.stopped else []
+    fitting: Sequence[Counts] = sizes.fitting
+    chosen: list[tuple[Core, ...]] = []
+    for i, aim in enumerate(aims):
+        choice = choose(
+            cells,
+            free,
+            demands[i],
+            aim.columns,
+            rest=demands[i + 1 :],
+            fallback=fitting,
+            limit=effort,
+        )
+        cores = cells.taken(free, choice.counts)
+        chosen.append(cores)
+        notes += lane_notes(aim, cells.topology, cores, choice, effort)
+        free, fitting = less(free, choice.counts), choice.rest
+    return _Lanes(tuple(chosen), tuple(notes))
+
+
+def _granted(aims: Sequence[Aim], lanes: _Lanes) -> dict[str, Granted]:
+    return {
+        aim.request.name: Granted(
+            cpus=union(core.cpus for core in cores),
+            cores=len(cores),
+            isolated=all(core.isolated for core in cores),
+        )
+        for aim, cores in zip(aims, lanes.cores, strict=True)
+    }

@@ -1,0 +1,192 @@
+"""NodePlan: the compiled form of one class of nodes.
+
+Frozen and free of node names, places in files and time, so that equal nodes have equal plans.
+Targets read nothing else.  ``PLAN_VERSION`` changes when a reader of plan.json has to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from compiler.model.base import CpuList, Preference, Stage
+
+PLAN_VERSION: Final = 1
+MAX_RULES: Final = 256
+MAX_BANDS: Final = 64
+
+Effect = Literal["protect", "demote", "keep", "needed", "place"]
+"""Why a unit has its tier: asked by its intent, or *needed* by a protected path.  ``place`` is
+an intent that only places."""
+
+Mode = Literal["observe", "fallback", "sched_ext"]
+
+
+class PlanModel(BaseModel):
+    """Base of the IR: frozen, camelCase in JSON."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=True
+    )
+
+
+class Condition(PlanModel):
+    """What a thread must be for a rule to have it; all that are given must hold.
+
+    Globs are normalised texts of :mod:`compiler.patterns`; ``@pods`` is already replaced.
+    """
+
+    comm: str | None = None
+    leader_comm: str | None = None
+    kthread: str | None = None
+    cgroup: str | None = None
+    cmdline: str | None = None
+    pods: str | None = None
+    """Canonical text of a late-bound pod selector; the rule is inactive until it is resolved."""
+
+
+class Rule(PlanModel):
+    """One line of the ordered, first-match rule list."""
+
+    id: int
+    """Place in the order, from 0."""
+    unit: str
+    """Name of the unit it belongs to."""
+    band: int
+    """Id of the band a matching thread gets."""
+    match: Condition
+    spawns: bool = False
+    """The process starts others, which would inherit CPU affinity set on it."""
+    needs: str | None = None
+    """What must be set for the name to exist, such as an environment variable."""
+
+
+class Band(PlanModel):
+    """What a scheduler is told about a set of threads."""
+
+    id: int
+    tier: int
+    """Tier id, 0 the highest."""
+    order: int
+    """Order inside the tier, 0 first."""
+    cpus: CpuList
+    """CPUs its threads may use."""
+    min_cpus: int
+    """Fewest CPUs with which applying makes sense; below it an applier skips and reports."""
+    hard: bool
+    """Whether ``cpus`` is a boundary (a lane, or kept out of one) rather than a wish."""
+    prefer_idle_core: bool
+    """Whether a wholly idle core is wanted before an idle sibling."""
+
+
+class Tier(PlanModel):
+    """A service level as the scheduler needs it."""
+
+    id: int
+    name: str
+    slice_ns: int
+    weight: int
+    floor: int
+    """CPU time kept under contention, in thousandths."""
+    preempt: bool
+
+
+class Unit(PlanModel):
+    """The threads one intent speaks of, at stage granularity."""
+
+    name: str
+    """``intent/stage``, ``intent``, or ``node/gpu-driver``."""
+    intent: str | None
+    """None for units of the node."""
+    stage: Stage | None
+    tier: int
+    order: int
+    effect: Effect
+    lane: str | None
+    cpus: CpuList
+    band: int
+
+
+class Lane(PlanModel):
+    """CPUs given to units."""
+
+    name: str
+    cpus: CpuList
+    cores: int
+    """Whole cores it was given."""
+    min_cores: int
+    max_cores: int | None
+    """None: all that is left."""
+    share: Literal["open", "guarded", "exclusive"]
+    tier: int
+    """Highest tier among its members."""
+    intents: tuple[str, ...]
+    prefer: tuple[Preference, ...]
+    require: tuple[Preference, ...]
+    isolated: bool = False
+    """Whether it lies on isolcpus CPUs, where the kernel does not balance load."""
+
+
+class Degradation(PlanModel):
+    """Something asked for softly that this machine could not give."""
+
+    about: str
+    """Lane, unit or ``housekeeping``."""
+    kind: str
+    """Kebab-case word, stable."""
+    message: str
+
+
+class Machine(PlanModel):
+    """The machine the plan is for."""
+
+    arch: str | None
+    online: CpuList
+    effective: CpuList
+    """Online and allowed, less isolated and kubelet-owned."""
+    isolated: CpuList
+    cores: tuple[CpuList, ...]
+    """Sibling sets of online CPUs, by lowest CPU."""
+    llcs: tuple[CpuList, ...]
+
+
+class LeftOut(PlanModel):
+    """Something a target cannot express."""
+
+    feature: str
+    unit: str | None
+    rules: tuple[int, ...]
+    message: str
+
+
+class NodePlan(PlanModel):
+    """The compiled IR of one class of nodes."""
+
+    plan_version: int = PLAN_VERSION
+    mode: Mode
+    fingerprint: str
+    """SHA-256 of :func:`compiler.fingerprint.cpu_text` of the machine."""
+    machine: Machine
+    housekeeping: CpuList
+    shared: CpuList
+    """The shared pool: effective less exclusive and guarded lanes; where unmatched threads run."""
+    leftovers: CpuList
+    """CPUs in no lane and not housekeeping."""
+    tiers: tuple[Tier, ...]
+    default_band: int
+    bands: tuple[Band, ...]
+    rules: tuple[Rule, ...]
+    units: tuple[Unit, ...]
+    lanes: tuple[Lane, ...]
+    degradations: tuple[Degradation, ...]
+    features: tuple[str, ...] = ()
+    """Everything the plan needs of a target, sorted; see ``compiler.features``."""
+    left_out: Mapping[str, tuple[LeftOut, ...]] = Field(default_factory=dict)
+    """Per target, what it could not express."""
+
+    def data(self) -> dict[str, object]:
+        """Return the plan as plain data, keys in camelCase, nulls left out."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -1,0 +1,190 @@
+"""Finding and reading a policy repository."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar, cast
+
+from compiler.codes import resolution as codes
+from compiler.decode import Loaded, check_unique, decode
+from compiler.diagnostics import Related, Sink
+from compiler.facts.validate import validate
+from compiler.model.base import Model
+from compiler.model.demand import Demand
+from compiler.model.facts import NodeFacts
+from compiler.model.intent import Intent
+from compiler.model.ladder import TierLadder
+from compiler.model.profile import EngineProfile
+from compiler.model.project import Project
+from compiler.policy import Ladder, Policy
+from compiler.profiles import builtin_groups, builtin_ladder, builtin_profiles
+from compiler.source import Document, SourceFile, discover, read_source
+
+PROJECT_FILE: Final = "tierc.yaml"
+M = TypeVar("M", bound=Model)
+
+
+class NothingToCheckError(Exception):
+    """The given place holds no document; the message says where was looked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a command was pointed at.
+
+    Attributes:
+        root: directory of the policy repository; paths in reports are relative to it.
+        only: documents to read, relative to ``root``; None: what the project file says.
+    """
+
+    root: Path
+    only: tuple[str, ...] | None = None
+
+
+def locate(paths: Sequence[Path]) -> Place:
+    """Turn command-line paths into a place.
+
+    One directory is a policy repository: its ``tierc.yaml`` says where documents are; without
+    one, every YAML and JSON file below it is read.  Files are read by themselves, with the
+    options of the nearest ``tierc.yaml`` above them.
+
+    Raises:
+        NothingToCheckError: a path does not exist, or paths are mixed.
+    """
+    for path in paths:
+        if not path.exists():
+            raise NothingToCheckError(f"{path} does not exist")
+    if len(paths) == 1 and paths[0].is_dir():
+        return Place(paths[0])
+    if any(path.is_dir() for path in paths):
+        raise NothingToCheckError("give one directory, or files, not both")
+    absolute = [path.absolute() for path in paths]
+    root = _project_root(absolute[0].parent) or absolute[0].parent
+    outside = [path for path in absolute if not path.is_relative_to(root)]
+    if outside:
+        raise NothingToCheckError(f"{outside[0]} is not in the same policy repository, {root}")
+    return Place(root, tuple(path.relative_to(root).as_posix() for path in absolute))
+
+
+def _project_root(start: Path) -> Path | None:
+    for folder in (start, *start.parents):
+        if (folder / PROJECT_FILE).is_file():
+            return folder
+        if (folder / ".git").exists():
+            return None
+    return None
+
+
+def load(place: Place, sink: Sink) -> Policy:
+    """Read and decode every document of the place.
+
+    Raises:
+        NothingToCheckError: there is no document at all.
+    """
+    files: dict[str, SourceFile] = {}
+    project_file = (
+        read_source(place.root, PROJECT_FILE, sink)
+        if (place.root / PROJECT_FILE).exists()
+        else None
+    )
+    project: Loaded[Project] | None = None
+    if project_file is not None:
+        files[PROJECT_FILE] = project_file
+        found = [d for d in _decoded(project_file.documents, sink) if _is(d, Project)]
+        project = cast("Loaded[Project]", found[0]) if found else None
+        if not project_file.documents and not len(sink):
+            raise NothingToCheckError(f"{PROJECT_FILE} holds no document")
+    options = project.model if project is not None else _default_project()
+    if place.only is not None:
+        paths: tuple[str, ...] = place.only
+    elif project_file is not None:
+        wanted = (*options.spec.sources.intents, *options.spec.sources.nodes)
+        paths = discover(place.root, wanted, sink)
+    else:
+        paths = discover(place.root, (".",), sink)
+    loaded: list[Loaded[Model]] = []
+    for path in sorted(set(paths) - {PROJECT_FILE}):
+        file = read_source(place.root, path, sink)
+        if file is not None:
+            files[path] = file
+            loaded += _decoded(file.documents, sink)
+    if not any(file.documents for file in files.values()) and not sink.has_errors:
+        raise NothingToCheckError(f"no document found in {place.root}")
+    check_unique(loaded, sink)
+    _one_project(project, loaded, sink)
+    ladder = _one_ladder(loaded, sink)
+    nodes = _of(loaded, NodeFacts)
+    for node in nodes:
+        validate(node, sink)
+    profiles = dict(builtin_profiles())
+    profiles.update({p.name: p for p in _of(loaded, EngineProfile)})
+    return Policy(
+        project=options,
+        project_doc=project.doc if project is not None else None,
+        files=files,
+        intents=_of(loaded, Intent),
+        profiles=profiles,
+        groups=builtin_groups(),
+        ladder=Ladder(ladder.model.spec.tiers),
+        ladder_doc=ladder,
+        demands=_of(loaded, Demand),
+        nodes=nodes,
+    )
+
+
+def _default_project() -> Project:
+    return Project.model_validate({"apiVersion": "tierc.dev/v1alpha1", "kind": "Project"})
+
+
+def _decoded(documents: Sequence[Document], sink: Sink) -> list[Loaded[Model]]:
+    out = []
+    for document in documents:
+        one = decode(document, sink)
+        if one is not None:
+            out.append(cast("Loaded[Model]", one))
+    return out
+
+
+def _is(loaded: Loaded[Model], kind: type[Model]) -> bool:
+    return isinstance(loaded.model, kind)
+
+
+def _of(loaded: Sequence[Loaded[Model]], kind: type[M]) -> tuple[Loaded[M], ...]:
+    """Return the documents of a kind by name; of two with one name (reported) the first."""
+    found: dict[str, Loaded[M]] = {}
+    for one in loaded:
+        if isinstance(one.model, kind):
+            found.setdefault(one.name, cast("Loaded[M]", one))
+    return tuple(found[name] for name in sorted(found))
+
+
+def _one_project(
+    project: Loaded[Project] | None, loaded: Sequence[Loaded[Model]], sink: Sink
+) -> None:
+    for other in loaded:
+        if _is(other, Project):
+            related = [Related(project.key_span("kind"), "the project is here")] if project else []
+            sink.add(
+                codes.SECOND_PROJECT.at(
+                    other.key_span("kind"),
+                    f"a Project document belongs into {PROJECT_FILE} at the root",
+                    related=related,
+                    help="move it there, or remove it",
+                )
+            )
+
+
+def _one_ladder(loaded: Sequence[Loaded[Model]], sink: Sink) -> Loaded[TierLadder]:
+    ladders = [cast("Loaded[TierLadder]", one) for one in loaded if _is(one, TierLadder)]
+    for other in ladders[1:]:
+        sink.add(
+            codes.SECOND_PROJECT.at(
+                other.key_span("kind"),
+                "a policy has one TierLadder",
+                related=[Related(ladders[0].key_span("kind"), "the first is here")],
+                help="remove one",
+            )
+        )
+    return ladders[0] if ladders else builtin_ladder()

@@ -1,0 +1,1 @@
+"""From bytes to documents; ``compiler.source`` is the public door."""

@@ -1,0 +1,1 @@
+"""Reports: one pure function a format, from findings to text."""

@@ -1,0 +1,147 @@
+"""Tiers of units: asked, inherited over needs (design 5.2), and order inside a tier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.codes import resolution as codes
+from compiler.decode import Loaded
+from compiler.diagnostics import Diagnostic, Related, Sink, Span
+from compiler.graph import Inherited, Need, cycles, depths, inherit
+from compiler.model.intent import Intent
+from compiler.plan import Effect
+from compiler.policy import Ladder, Policy
+from compiler.resolve.types import Ask, Expansion, UnitDraft
+from compiler.suggest import nearest
+
+
+@dataclass(frozen=True, slots=True)
+class UnitTier:
+    """A unit's tier and how it came to it; ``tier`` is None where nothing says anything."""
+
+    tier: int | None
+    effect: Effect
+    winner: Ask | None
+    losers: tuple[Ask, ...]
+    chain: tuple[Need, ...]
+
+
+def unit_tiers(
+    ladder: Ladder, units: Sequence[UnitDraft], expansions: Sequence[Expansion], sink: Sink
+) -> dict[str, UnitTier]:
+    """Decide each unit's tier: the highest asked, raised to that of what needs it."""
+    names = {unit.name for unit in units}
+    base: dict[str, int] = {}
+    asked: dict[str, tuple[Ask, ...]] = {}
+    for unit in units:
+        ranked = tuple(sorted(unit.asks))
+        asked[unit.name] = ranked
+        base[unit.name] = ranked[0].tier if ranked else ladder.normal
+    needs = [
+        need
+        for expansion in expansions
+        for need in expansion.needs
+        if need.source in names and need.target in names
+    ]
+    reasons = {why: span for e in expansions for why, span in e.reasons.items()}
+    inherited = inherit(base, needs)
+    out: dict[str, UnitTier] = {}
+    for unit in units:
+        asks, got = asked[unit.name], inherited[unit.name]
+        if got.chain:
+            demoting = [ask for ask in asks if ask.effect == "demote"]
+            if demoting:
+                sink.add(_demoted_need(ladder, unit, demoting[0], got, reasons))
+            out[unit.name] = UnitTier(got.tier, "needed", None, asks, got.chain)
+        elif asks:
+            out[unit.name] = UnitTier(asks[0].tier, asks[0].effect, asks[0], asks[1:], ())
+        else:
+            out[unit.name] = UnitTier(None, "place", None, (), ())
+    return out
+
+
+def _demoted_need(
+    ladder: Ladder, unit: UnitDraft, demotion: Ask, got: Inherited, reasons: Mapping[str, Span]
+) -> Diagnostic:
+    chain = [Related(reasons[need.why], need.why) for need in got.chain]
+    return codes.DEMOTED_NEED.at(
+        demotion.span,
+        f"{demotion.intent} demotes {unit.name} to {ladder.name(demotion.tier)}, and "
+        f"{got.chain[0].why.split(' ', 1)[0]} needs it at {ladder.name(got.tier)}",
+        related=chain,
+        help="drop the demotion, or narrow it so that it spares these threads",
+    )
+
+
+def check_above(policy: Policy, sink: Sink) -> bool:
+    """Check the ``above`` relations of the whole policy; return whether an order exists."""
+    known = {intent.name: intent for intent in policy.intents}
+    places: dict[tuple[str, str], Span] = {}
+    for intent in policy.intents:
+        for i, below in enumerate(intent.model.spec.above):
+            span = intent.span("spec", "above", i)
+            if below not in known:
+                close = nearest(below, known)
+                sink.add(
+                    codes.UNKNOWN_INTENT.at(
+                        span,
+                        f'above names "{below}", and no intent is called so',
+                        help=f'did you mean "{close[0]}"?' if close else "remove it",
+                    )
+                )
+                continue
+            places.setdefault((intent.name, below), span)
+    found = cycles(places)
+    for cycle in found:
+        closed = (*cycle, cycle[0])
+        edges = [(closed[i], closed[i + 1]) for i in range(len(cycle))]
+        text = " -> ".join(closed)
+        sink.add(
+            codes.ABOVE_CYCLE.at(
+                places[edges[0]],
+                f"above relations form a cycle: {text}",
+                related=[
+                    Related(places[edge], f"{edge[0]} is above {edge[1]}") for edge in edges[1:]
+                ],
+                help="remove one of these relations",
+            )
+        )
+    return not found
+
+
+def intent_orders(
+    intents: Sequence[Loaded[Intent]], tiers: Mapping[str, int], ladder: Ladder, sink: Sink
+) -> dict[str, int]:
+    """Return each intent's order inside its tier, 0 first.
+
+    Where ``above`` has a cycle (reported for the policy) there is no order: all are first.
+
+    Args:
+        intents: those of one class of nodes.
+        tiers: highest tier among each intent's units; intents without one are left out.
+    """
+    edges = []
+    for intent in intents:
+        for i, below in enumerate(intent.model.spec.above):
+            if intent.name not in tiers or below not in tiers:
+                continue
+            edges.append((intent.name, below))
+            if tiers[below] < tiers[intent.name]:
+                sink.add(
+                    codes.ABOVE_CONTRADICTS.at(
+                        intent.span("spec", "above", i),
+                        f"{intent.name} ({ladder.name(tiers[intent.name])}) cannot be above "
+                        f"{below}, which has the higher tier {ladder.name(tiers[below])}",
+                        help="change a tier, or drop the relation: across tiers the ladder decides",
+                    )
+                )
+    if cycles(edges):
+        return dict.fromkeys(tiers, 0)
+    depth = depths(tiers, edges)
+    order: dict[str, int] = {}
+    for tier in sorted(set(tiers.values())):
+        members = [name for name in tiers if tiers[name] == tier]
+        ranks = {d: i for i, d in enumerate(sorted({depth[name] for name in members}))}
+        order.update({name: ranks[depth[name]] for name in members})
+    return order

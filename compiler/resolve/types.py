@@ -1,0 +1,172 @@
+"""What resolution produces: every value with its winner, its losers and their places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from compiler.decode import Loaded
+from compiler.diagnostics import Span
+from compiler.graph import Need
+from compiler.model.base import Preference, Stage
+from compiler.model.intent import Intent, Share
+from compiler.plan import Condition, Effect
+
+T_co = TypeVar("T_co", covariant=True)
+
+NODE_UNIT = "node"
+"""First part of the names of units that belong to the node.  No intent may be called so."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Ask:
+    """One definition of a unit's tier."""
+
+    tier: int
+    effect: Effect
+    span: Span
+    text: str
+    """As a person would say it: ``protect ttft``, ``demote background``."""
+    intent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Matcher:
+    """One way to recognise a unit's threads."""
+
+    condition: Condition
+    span: Span
+    spawns: bool = False
+    needs: str | None = None
+    evidence: str | None = None
+
+
+@dataclass(frozen=True)
+class UnitDraft:
+    """The threads one intent speaks of, before anything is decided."""
+
+    name: str
+    intent: Loaded[Intent] | None
+    stage: Stage | None
+    matchers: tuple[Matcher, ...]
+    asks: tuple[Ask, ...]
+    precedence: int
+    builtin: bool
+    """Whether its matchers come from a built-in group: those yield to what users wrote."""
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """One intent as units, before any node is looked at."""
+
+    intent: Loaded[Intent]
+    units: tuple[UnitDraft, ...]
+    node_asks: tuple[tuple[Stage, Ask], ...] = ()
+    """Tiers asked for units of the node."""
+    needs: tuple[Need, ...] = ()
+    reasons: Mapping[str, Span] = field(default_factory=dict)
+    """Where each ``Need.why`` is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Defined(Generic[T_co]):
+    """One definition of a value."""
+
+    value: T_co
+    span: Span
+    intent: str
+    precedence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decided(Generic[T_co]):
+    """A value, the definition that won, and those that lost."""
+
+    winner: Defined[T_co]
+    losers: tuple[Defined[T_co], ...] = ()
+
+    @property
+    def value(self) -> T_co:
+        """The value in force."""
+        return self.winner.value
+
+
+@dataclass(frozen=True)
+class ResolvedUnit:
+    """A unit with its tier and lane."""
+
+    draft: UnitDraft
+    tier: int
+    effect: Effect
+    winner: Ask | None
+    losers: tuple[Ask, ...]
+    chain: tuple[Need, ...]
+    """The needs that raised it; empty where its tier is its own."""
+    order: int
+    lane: str | None
+    leftovers: bool
+
+    @property
+    def name(self) -> str:
+        """The unit's name."""
+        return self.draft.name
+
+
+@dataclass(frozen=True)
+class ResolvedRule:
+    """One line of the ordered rule list."""
+
+    unit: str
+    matcher: Matcher
+    precedence: int
+    builtin: bool
+    tier_unit: str
+    """Unit whose tier the rule gives: its own, or that of the wider rule it takes it from."""
+    lane_unit: str
+    """Unit whose CPUs the rule gives."""
+
+    @property
+    def condition(self) -> Condition:
+        """What a thread must be."""
+        return self.matcher.condition
+
+
+@dataclass(frozen=True)
+class ResolvedLane:
+    """A lane asked for on this node."""
+
+    name: str
+    tier: int
+    order: int
+    min: int
+    max: int | None
+    share: Decided[Share]
+    cores: Decided[str]
+    """The size as written or derived, for people."""
+    prefer: tuple[Preference, ...]
+    require: tuple[Preference, ...]
+    devices: tuple[str, ...]
+    intents: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """What the intents mean together on one class of nodes."""
+
+    units: tuple[ResolvedUnit, ...]
+    rules: tuple[ResolvedRule, ...]
+    lanes: tuple[ResolvedLane, ...]
+    reasons: Mapping[str, Span]
+
+    def unit(self, name: str) -> ResolvedUnit:
+        """Return the unit of that name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        for unit in self.units:
+            if unit.name == name:
+                return unit
+        raise KeyError(name)

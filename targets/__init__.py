@@ -1,0 +1,1 @@
+"""Backends: each turns a compiled plan into files for one mechanism."""

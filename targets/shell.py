@@ -1,0 +1,60 @@
+"""Text that goes into shell scripts: quoting, and the template environment of the targets."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Final
+
+import jinja2
+
+_PLAIN: Final = frozenset(range(0x21, 0x7F)) - frozenset(b"\\'\"`$")
+
+
+def quote(text: str) -> str:
+    """Return ``text`` as one word of POSIX shell, in which no character is special.
+
+    Raises:
+        ValueError: it holds NUL, which no shell word can.
+    """
+    if "\0" in text:
+        raise ValueError(f"{text!r} holds NUL and cannot be a shell word")
+    return shlex.quote(text)
+
+
+def shown(text: str) -> str:
+    """Return ``text`` as one printable ASCII word, for comments, tables and messages.
+
+    Spaces, quotes, ``$``, backslash, control and non-ASCII characters become ``\\xNN``, one for
+    each byte; no text becomes ``-``.  It cannot end a comment, and splits into one field.
+    """
+    data = text.encode("utf-8", "surrogateescape")
+    return "".join(chr(b) if b in _PLAIN else f"\\x{b:02x}" for b in data) or "-"
+
+
+def one_line(text: str) -> str:
+    """Return ``text`` for a comment: spaces stay, all else as :func:`shown` has it."""
+    return " ".join(shown(word) if word else "" for word in text.split(" "))
+
+
+def environment(templates: Path) -> jinja2.Environment:
+    """Return the environment for line-oriented templates under a directory.
+
+    An undefined name is an error, values are put in as they are (``|quote`` and ``|shown`` are
+    the filters for everything that comes from a policy), and the comment marks are changed
+    because ``${#name}`` is shell.
+    """
+    env = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(templates, encoding="utf-8"),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # noqa: S701 - shell, not HTML
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        comment_start_string="{##",
+        comment_end_string="##}",
+    )
+    env.filters["quote"] = quote
+    env.filters["shown"] = shown
+    env.filters["one_line"] = one_line
+    return env

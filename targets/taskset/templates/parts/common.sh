@@ -1,0 +1,167 @@
+# --- Settings --------------------------------------------------------------------------------
+
+LC_ALL=C # names and paths are bytes
+export LC_ALL
+unset IFS CDPATH
+NL='
+'
+# The TIERC_* variables point the script at another tree; they are for tests.
+PROC=${TIERC_PROC:-/proc}
+SYS=${TIERC_SYS:-/sys}
+CGROUP=${TIERC_CGROUP:-/sys/fs/cgroup}
+STATE=/var/lib/tierc/taskset
+FORMAT=tierc-taskset-state-1
+DRY=
+QUIET=
+STOP=
+work=
+locked=
+
+# Exit codes
+PARTLY=1  # some thread could not be set or put back, or lines of the state were damaged
+USAGE=2   # wrong usage
+BUSY=4    # another process holds the lock
+DENIED=5  # not root
+FOREIGN=6 # the state file is not one of ours
+BROKEN=7  # a tool is missing, or a directory cannot be read or written
+
+say() { [ -n "$QUIET" ] || printf '%s\n' "tierc: $*"; }
+warn() { printf '%s\n' "tierc: $*" >&2; }
+die() { # CODE MESSAGE
+  code=$1
+  shift
+  warn "$*"
+  exit "$code"
+}
+
+# shellcheck disable=SC2317 # called by the trap
+clean_up() {
+  [ -z "$work" ] || rm -rf -- "$work"
+  [ -z "$locked" ] || rm -f -- "$STATE/lock"
+}
+
+start_up() {
+  for tool in awk cat cmp cp find grep id ln mkdir mktemp mv rm rmdir sed sha256sum sleep sort \
+    taskset tr uname xargs; do
+    command -v "$tool" >/dev/null 2>&1 || die "$BROKEN" "$tool is not installed"
+  done
+  [ -r "$PROC/self/stat" ] || [ -n "${TIERC_PROC-}" ] || die "$BROKEN" "$PROC is not mounted"
+  if [ -z "$DRY" ] && [ "$(id -u)" != 0 ]; then
+    die "$DENIED" "not root: the affinity of other users' threads needs CAP_SYS_NICE (--dry-run does not)"
+  fi
+  trap clean_up EXIT
+  trap 'STOP=1' HUP INT TERM
+  umask 077
+  work=$(mktemp -d "${TMPDIR:-/tmp}/tierc.XXXXXX") || die "$BROKEN" "no temporary directory"
+  export work
+  boot=-
+  { IFS= read -r boot <"$PROC/sys/kernel/random/boot_id"; } 2>/dev/null || boot=-
+  [ -n "$DRY" ] || take_lock
+}
+
+# --- Files of /proc, read without starting a program -------------------------------------------
+
+# Sets $text to a whole file, which may hold newlines (a thread's name can); false if it is gone.
+read_file() {
+  text=
+  { IFS= read -r text && while IFS= read -r line; do text=$text$NL$line; done; } 2>/dev/null <"$1"
+}
+
+# Sets $stat to a stat file from its third field on. The name before may hold anything, also ") ".
+read_stat() { read_file "$1" && stat=${text##*) }; }
+
+# Sets $start to the start time of a process, the 22nd field.
+read_start() {
+  read_stat "/proc/$1/stat" || return 1
+  read -r _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ start _ <<END
+$stat
+END
+}
+
+# --- The lock: one owner of the state -----------------------------------------------------------
+
+# False when the lock names a process that is gone. A boot and a start time make a pid unique.
+owner_lives() {
+  read_file "$STATE/lock" || return 1
+  owner=$text
+  read -r owner_pid owner_start owner_boot _ <<END
+$owner - -
+END
+  case $owner_pid in '' | *[!0-9]*) return 1 ;; esac
+  [ "$owner_boot" = "$boot" ] && read_start "$owner_pid" && [ "$start" = "$owner_start" ]
+}
+
+# A hard link, because it appears at once with its owner in it. Only who has made the directory
+# lock.steal may remove the lock of a dead owner, so two cannot do so after one another.
+take_lock() {
+  mkdir -p -- "$STATE" 2>/dev/null || die "$BROKEN" "cannot make $STATE"
+  read_start "$$" || die "$BROKEN" "/proc is not mounted"
+  printf '%s\n' "$$ $start $boot" >"$work/lock" || die "$BROKEN" "cannot write to $work"
+  { cp -- "$work/lock" "$STATE/lock.$$"; } 2>/dev/null || die "$BROKEN" "cannot write to $STATE"
+  if ! ln -- "$STATE/lock.$$" "$STATE/lock" 2>/dev/null; then
+    if ! owner_lives && mkdir -- "$STATE/lock.steal" 2>/dev/null; then
+      owner_lives || rm -f -- "$STATE/lock"
+      rmdir -- "$STATE/lock.steal"
+    fi
+    if ! ln -- "$STATE/lock.$$" "$STATE/lock" 2>/dev/null; then
+      rm -f -- "$STATE/lock.$$"
+      owner_lives || die "$BUSY" "$STATE is locked, and $STATE/lock.steal is there: if no tierc script runs, remove it"
+      die "$BUSY" "$STATE is locked by process $owner_pid; stop it, or wait for it"
+    fi
+  fi
+  rm -f -- "$STATE/lock.$$"
+  locked=1
+}
+
+# --- The state: what we changed, and what it was ------------------------------------------------
+#
+# A header with the boot it is of, then a line a thread:
+#   TID START PID ORIGINAL WRITTEN BEFORE
+# START makes the TID unique within a boot. BEFORE is "-", or, while a change is under way, the
+# CPUs the thread had just before it.
+
+# Copies the valid lines to work/state.
+load_state() {
+  : >"$work/state"
+  dirty=
+  [ -e "$STATE/state" ] || return 0
+  dirty=1
+  [ -s "$STATE/state" ] || return 0
+  IFS= read -r header <"$STATE/state" || header=
+  case $header in
+  "$FORMAT $boot") ;;
+  "$FORMAT "*)
+    say "the state is of an earlier boot; nothing of it is left to put back"
+    return 0
+    ;;
+  *) die "$FOREIGN" "$STATE/state is not a state of this version; nothing was changed. Move it away to go on without it" ;;
+  esac
+  dirty=
+  awk 'function list(x) { return length(x) < 9999 && x ~ /^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$/ }
+    NR == 1 { next }
+    NF == 6 && $1 $2 $3 ~ /^[0-9]+$/ && list($4) && list($5) && ($6 == "-" || list($6)) {
+      print > (ENVIRON["work"] "/state")
+      next
+    }
+    { bad++ }
+    END { print bad + 0 }' "$STATE/state" >"$work/bad"
+  read -r bad <"$work/bad"
+  [ "$bad" = 0 ] && return 0
+  warn "$bad damaged lines in $STATE/state: their threads cannot be put back"
+  [ "$result" != 0 ] || result=$PARTLY
+  dirty=1
+  [ -n "$DRY" ] || cp -- "$STATE/state" "$STATE/state.damaged"
+}
+
+# Puts a file of lines in place of the state, at once or not at all. A power cut needs no care:
+# affinity does not outlive it either.
+store_state() { # FILE
+  if [ ! -s "$1" ]; then
+    rm -f -- "$STATE/state"
+    return
+  fi
+  if ! { printf '%s\n' "$FORMAT $boot" && sort -n "$1"; } >"$STATE/state.new" ||
+    ! mv -f -- "$STATE/state.new" "$STATE/state"; then
+    die "$BROKEN" "cannot write $STATE/state"
+  fi
+}

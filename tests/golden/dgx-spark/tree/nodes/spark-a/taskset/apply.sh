@@ -1,0 +1,1359 @@
+#!/bin/sh
+# Sets the CPU affinity of the threads that this policy names, and of no others.
+# Written by tierc: change the intents and build again rather than this file.
+#
+# It looks at every thread of the machine, finds the first rule below that matches it, and gives
+# it the CPUs of that rule, as far as they are online and in its cpuset. What a thread had before
+# is recorded first; revert.sh puts it back. It starts nothing, stops nothing, and changes nothing
+# else. On a machine with another CPU layout, or while /etc/tierc/disabled exists, it puts back
+# what it changed and applies nothing. Usage and exit codes: apply.sh --help
+#
+# Mode: sched_ext
+# Lane serving: CPUs 5-9,15 (guarded) for chat
+# Left out: node: taskset leaves out placing interrupts
+# Left out: node: taskset leaves out tier weights, slices and preemption
+
+set -u
+
+MODE=sched_ext
+
+# The rules in order; the first that matches a thread has it.
+#   move    its threads get these CPUs, if at least "min" of them can be had
+#   keep    its threads stay as they are: any CPU
+#   spawns  its threads stay as they are: what the process starts would inherit its CPUs
+#
+# rule  how     CPUs             min  tier         lane     intent      unit
+RULES='
+0       move    5-9,15           2    interactive  serving  chat        chat/ipc
+1       move    5-9,15           2    latency      serving  chat        chat/engine-step
+2       move    5-9,15           2    latency      serving  chat        chat/engine-step
+3       move    5-9,15           2    interactive  serving  chat        chat/ipc
+4       move    5-9,15           2    interactive  serving  chat        chat/ipc
+5       move    5-9,15           2    interactive  serving  chat        chat/api
+6       move    5-9,15           2    interactive  serving  chat        chat/dp-coordinator
+7       move    5-9,15           2    latency      serving  chat        chat/engine-step
+8       move    5-9,15           2    interactive  serving  chat        chat/api
+9       move    5-9,15           2    interactive  serving  chat        chat/api
+10      move    5-9,15           2    interactive  serving  chat        chat/api
+11      move    5-9,15           2    interactive  serving  chat        chat/api
+12      move    5-9,15           2    interactive  serving  chat        chat/api
+13      move    2-4,10-14,16-19  1    background   -        batch       batch
+14      keep    0-19             1    latency      -        -           node/gpu-driver
+15      keep    0-19             1    latency      -        -           node/gpu-driver
+16      keep    0-19             1    latency      -        -           node/gpu-driver
+17      keep    0-19             1    latency      -        -           node/gpu-driver
+18      keep    0-19             1    latency      -        -           node/gpu-driver
+19      move    2-4,10-14,16-19  1    background   -        batch       batch
+20      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+21      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+22      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+23      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+24      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
+25      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+26      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+27      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+28      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+29      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
+30      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+31      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+32      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+33      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+34      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
+35      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+36      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+37      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
+38      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+39      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
+40      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+41      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
+42      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+43      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+44      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
+45      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
+46      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+47      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
+48      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+49      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+50      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+51      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
+52      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
+53      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
+54      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
+55      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+56      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
+57      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+58      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+59      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+60      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+61      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+62      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
+63      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
+64      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
+65      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
+66      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
+67      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
+'
+
+# The control groups they ask for, from the root of the tree: number and regular expression.
+#   0 is ci.slice/**
+#   1 is system.slice/**
+CGROUPS='
+0 ^ci[.]slice(/.*)?$
+1 ^system[.]slice(/.*)?$
+'
+
+# The command lines they ask for: rule and regular expression.
+CMDLINES='
+0 ^([^ ]*/)?python[.0-9]*( -[^ ]+)* -m vllm[.]entrypoints[.]openai[.]api_server( |$)
+12 ^([^ ]*/)?python[.0-9]*( -[^ ]+)* -m vllm[.]entrypoints[.]openai[.]api_server( |$)
+'
+
+# Rules whose names need nothing, and those that look at the command line.
+ANY_NAME=' 10 11 12 13 '
+BY_CMDLINE=' 0 12 '
+
+# Sets $open: the rules that may have a thread of this process ($kind, $leader, control group).
+open_rules() {
+  open=
+  case $kind in
+  user)
+    case $leader in 'python'*) in_cgroup 1 && open="$open 0" ;; esac # chat/ipc
+    case $leader in 'VLLM::EngineCor') in_cgroup 1 && open="$open 1" ;; esac # chat/engine-step
+    case $leader in 'VLLM::EngineCor') in_cgroup 1 && open="$open 2" ;; esac # chat/engine-step
+    case $leader in 'VLLM::'*) in_cgroup 1 && open="$open 3" ;; esac # chat/ipc
+    case $leader in 'vllm') in_cgroup 1 && open="$open 4" ;; esac # chat/ipc
+    in_cgroup 1 && open="$open 5" # chat/api
+    in_cgroup 1 && open="$open 6" # chat/dp-coordinator
+    in_cgroup 1 && open="$open 7" # chat/engine-step
+    in_cgroup 1 && open="$open 8" # chat/api
+    in_cgroup 1 && open="$open 9" # chat/api
+    case $leader in 'VLLM::APIServer') in_cgroup 1 && open="$open 10" ;; esac # chat/api
+    case $leader in 'vllm') in_cgroup 1 && open="$open 11" ;; esac # chat/api
+    in_cgroup 1 && open="$open 12" # chat/api
+    in_cgroup 0 && open="$open 13" # batch
+    open="$open 19" # batch
+    open="$open 20" # node-infra
+    open="$open 21" # node-infra
+    open="$open 22" # node-infra
+    open="$open 23" # node-infra
+    open="$open 24" # node-infra
+    open="$open 25" # node-infra
+    open="$open 26" # node-infra
+    open="$open 27" # node-infra
+    open="$open 28" # node-infra
+    open="$open 29" # node-infra
+    open="$open 30" # node-infra
+    open="$open 31" # node-infra
+    open="$open 32" # node-infra
+    open="$open 33" # node-infra
+    open="$open 34" # node-infra
+    open="$open 35" # node-infra
+    open="$open 36" # node-infra
+    open="$open 37" # node-infra
+    open="$open 38" # node-infra
+    open="$open 39" # node-infra
+    open="$open 40" # node-infra
+    open="$open 41" # node-infra
+    open="$open 42" # node-infra
+    open="$open 43" # node-infra
+    open="$open 44" # node-infra
+    open="$open 45" # node-infra
+    open="$open 46" # node-infra
+    open="$open 47" # node-infra
+    open="$open 48" # node-infra
+    open="$open 49" # node-infra
+    open="$open 50" # node-infra
+    open="$open 51" # node-infra
+    open="$open 52" # node-infra
+    open="$open 53" # node-infra
+    open="$open 54" # node-infra
+    open="$open 55" # node-infra
+    open="$open 56" # node-infra
+    open="$open 57" # node-infra
+    open="$open 58" # node-infra
+    open="$open 59" # node-infra
+    open="$open 60" # node-infra
+    open="$open 61" # node-infra
+    open="$open 62" # node-infra
+    open="$open 63" # node-infra
+    open="$open 64" # node-infra
+    open="$open 65" # node-infra
+    open="$open 66" # node-infra
+    open="$open 67" # node-infra
+    ;;
+  kernel)
+    open="$open 14" # node/gpu-driver
+    open="$open 15" # node/gpu-driver
+    open="$open 16" # node/gpu-driver
+    open="$open 17" # node/gpu-driver
+    open="$open 18" # node/gpu-driver
+    ;;
+  *) ;;
+  esac
+}
+
+# Whether the name of a thread ($comm) is in any rule, and whether it is in rule $1.
+is_named() {
+  case $comm in
+  'EngineCore'* | \
+  'NetworkManager' | \
+  'Thread-'* | \
+  'UVM GPU'* | \
+  'UVM global queu' | \
+  'VLLM::APIServer' | \
+  'VLLM::DPCoordin' | \
+  'VLLM::EngineCor' | \
+  'ZMQbg/'* | \
+  'agetty' | \
+  'atd' | \
+  'calico-node' | \
+  'chronyd' | \
+  'cilium-agent' | \
+  'conmon' | \
+  'containerd' | \
+  'containerd-shim' | \
+  'coredns' | \
+  'crio' | \
+  'cron' | \
+  'crond' | \
+  'crun' | \
+  'dbus-broker' | \
+  'dbus-broker-lau' | \
+  'dbus-daemon' | \
+  'docker-proxy' | \
+  'dockerd' | \
+  'etcd' | \
+  'flanneld' | \
+  'irqbalance' | \
+  'k3s-agent' | \
+  'k3s-server' | \
+  'kube-apiserver' | \
+  'kube-controller' | \
+  'kube-proxy' | \
+  'kube-scheduler' | \
+  'kubelet' | \
+  'kubelite' | \
+  'login' | \
+  'nv-fabricmanage' | \
+  'nv_open_q' | \
+  'nv_queue' | \
+  'nvidia' | \
+  'nvidia-device-p' | \
+  'nvidia-persiste' | \
+  'polkitd' | \
+  'rke2' | \
+  'rsyslogd' | \
+  'runc' | \
+  'sshd' | \
+  'sshd-session' | \
+  'stress-ng'* | \
+  'systemd' | \
+  'systemd-executo' | \
+  'systemd-journal' | \
+  'systemd-logind' | \
+  'systemd-network' | \
+  'systemd-resolve' | \
+  'systemd-timesyn' | \
+  'systemd-udevd' | \
+  'vllm' | \
+  'vllm-rs') return 0 ;;
+  *) return 1 ;;
+  esac
+}
+name_fits() {
+  case $1 in
+  0) case $comm in 'ZMQbg/'*) return 0 ;; esac ;; # chat/ipc
+  1) case $comm in 'EngineCore'*) return 0 ;; esac ;; # chat/engine-step
+  2) case $comm in 'Thread-'*) return 0 ;; esac ;; # chat/engine-step
+  3) case $comm in 'ZMQbg/'*) return 0 ;; esac ;; # chat/ipc
+  4) case $comm in 'ZMQbg/'*) return 0 ;; esac ;; # chat/ipc
+  5) case $comm in 'VLLM::APIServer') return 0 ;; esac ;; # chat/api
+  6) case $comm in 'VLLM::DPCoordin') return 0 ;; esac ;; # chat/dp-coordinator
+  7) case $comm in 'VLLM::EngineCor') return 0 ;; esac ;; # chat/engine-step
+  8) case $comm in 'vllm') return 0 ;; esac ;; # chat/api
+  9) case $comm in 'vllm-rs') return 0 ;; esac ;; # chat/api
+  14) case $comm in 'UVM GPU'*) return 0 ;; esac ;; # node/gpu-driver
+  15) case $comm in 'UVM global queu') return 0 ;; esac ;; # node/gpu-driver
+  16) case $comm in 'nv_open_q') return 0 ;; esac ;; # node/gpu-driver
+  17) case $comm in 'nv_queue') return 0 ;; esac ;; # node/gpu-driver
+  18) case $comm in 'nvidia') return 0 ;; esac ;; # node/gpu-driver
+  19) case $comm in 'stress-ng'*) return 0 ;; esac ;; # batch
+  20) case $comm in 'NetworkManager') return 0 ;; esac ;; # node-infra
+  21) case $comm in 'agetty') return 0 ;; esac ;; # node-infra
+  22) case $comm in 'atd') return 0 ;; esac ;; # node-infra
+  23) case $comm in 'calico-node') return 0 ;; esac ;; # node-infra
+  24) case $comm in 'chronyd') return 0 ;; esac ;; # node-infra
+  25) case $comm in 'cilium-agent') return 0 ;; esac ;; # node-infra
+  26) case $comm in 'conmon') return 0 ;; esac ;; # node-infra
+  27) case $comm in 'containerd') return 0 ;; esac ;; # node-infra
+  28) case $comm in 'containerd-shim') return 0 ;; esac ;; # node-infra
+  29) case $comm in 'coredns') return 0 ;; esac ;; # node-infra
+  30) case $comm in 'crio') return 0 ;; esac ;; # node-infra
+  31) case $comm in 'cron') return 0 ;; esac ;; # node-infra
+  32) case $comm in 'crond') return 0 ;; esac ;; # node-infra
+  33) case $comm in 'crun') return 0 ;; esac ;; # node-infra
+  34) case $comm in 'dbus-broker') return 0 ;; esac ;; # node-infra
+  35) case $comm in 'dbus-broker-lau') return 0 ;; esac ;; # node-infra
+  36) case $comm in 'dbus-daemon') return 0 ;; esac ;; # node-infra
+  37) case $comm in 'docker-proxy') return 0 ;; esac ;; # node-infra
+  38) case $comm in 'dockerd') return 0 ;; esac ;; # node-infra
+  39) case $comm in 'etcd') return 0 ;; esac ;; # node-infra
+  40) case $comm in 'flanneld') return 0 ;; esac ;; # node-infra
+  41) case $comm in 'irqbalance') return 0 ;; esac ;; # node-infra
+  42) case $comm in 'k3s-agent') return 0 ;; esac ;; # node-infra
+  43) case $comm in 'k3s-server') return 0 ;; esac ;; # node-infra
+  44) case $comm in 'kube-apiserver') return 0 ;; esac ;; # node-infra
+  45) case $comm in 'kube-controller') return 0 ;; esac ;; # node-infra
+  46) case $comm in 'kube-proxy') return 0 ;; esac ;; # node-infra
+  47) case $comm in 'kube-scheduler') return 0 ;; esac ;; # node-infra
+  48) case $comm in 'kubelet') return 0 ;; esac ;; # node-infra
+  49) case $comm in 'kubelite') return 0 ;; esac ;; # node-infra
+  50) case $comm in 'login') return 0 ;; esac ;; # node-infra
+  51) case $comm in 'nv-fabricmanage') return 0 ;; esac ;; # node-infra
+  52) case $comm in 'nvidia-device-p') return 0 ;; esac ;; # node-infra
+  53) case $comm in 'nvidia-persiste') return 0 ;; esac ;; # node-infra
+  54) case $comm in 'polkitd') return 0 ;; esac ;; # node-infra
+  55) case $comm in 'rke2') return 0 ;; esac ;; # node-infra
+  56) case $comm in 'rsyslogd') return 0 ;; esac ;; # node-infra
+  57) case $comm in 'runc') return 0 ;; esac ;; # node-infra
+  58) case $comm in 'sshd') return 0 ;; esac ;; # node-infra
+  59) case $comm in 'sshd-session') return 0 ;; esac ;; # node-infra
+  60) case $comm in 'systemd') return 0 ;; esac ;; # node-infra
+  61) case $comm in 'systemd-executo') return 0 ;; esac ;; # node-infra
+  62) case $comm in 'systemd-journal') return 0 ;; esac ;; # node-infra
+  63) case $comm in 'systemd-logind') return 0 ;; esac ;; # node-infra
+  64) case $comm in 'systemd-network') return 0 ;; esac ;; # node-infra
+  65) case $comm in 'systemd-resolve') return 0 ;; esac ;; # node-infra
+  66) case $comm in 'systemd-timesyn') return 0 ;; esac ;; # node-infra
+  67) case $comm in 'systemd-udevd') return 0 ;; esac ;; # node-infra
+  *) return 0 ;;
+  esac
+  return 1
+}
+
+# The machine the plan is for.
+PLANNED_SHA256=f8a5c060a988a1cb637486b35ecfc24bdb8f19316093dfe0c744dbf3cc1e2ceb
+PLANNED='tierc-cpu-1
+arch aarch64
+online 0-19
+core 0
+core 1
+core 2
+core 3
+core 4
+core 5
+core 6
+core 7
+core 8
+core 9
+core 10
+core 11
+core 12
+core 13
+core 14
+core 15
+core 16
+core 17
+core 18
+core 19
+llc 0-9
+llc 10-19'
+
+usage() {
+  cat <<'END'
+usage: apply.sh [--dry-run] [--watch SECONDS] [--state DIR] [--quiet]
+       apply.sh --fingerprint
+
+Gives the threads that the policy names their CPUs. revert.sh undoes it.
+
+  --dry-run         print what would change, a line a thread; change nothing
+  --watch SECONDS   repeat until stopped; SIGTERM and SIGINT end it and revert nothing
+  --state DIR       where to record what was changed (default /var/lib/tierc/taskset)
+  --quiet           print warnings only
+  --fingerprint     print what identifies this machine's CPUs, and stop
+  --help            print this
+
+While /etc/tierc/disabled exists, everything is put back and nothing is applied.
+
+exit codes: 0 done, also when there was nothing to do
+            1 some threads could not be set or put back
+            2 wrong usage
+            3 another CPU layout than planned: put back, nothing applied
+            4 another process holds the lock
+            5 not root
+            6 the state file is not one of ours
+            7 a tool is missing, or a directory cannot be read or written
+END
+}
+
+# --- Settings --------------------------------------------------------------------------------
+
+LC_ALL=C # names and paths are bytes
+export LC_ALL
+unset IFS CDPATH
+NL='
+'
+# The TIERC_* variables point the script at another tree; they are for tests.
+PROC=${TIERC_PROC:-/proc}
+SYS=${TIERC_SYS:-/sys}
+CGROUP=${TIERC_CGROUP:-/sys/fs/cgroup}
+STATE=/var/lib/tierc/taskset
+FORMAT=tierc-taskset-state-1
+DRY=
+QUIET=
+STOP=
+work=
+locked=
+
+# Exit codes
+PARTLY=1  # some thread could not be set or put back, or lines of the state were damaged
+USAGE=2   # wrong usage
+BUSY=4    # another process holds the lock
+DENIED=5  # not root
+FOREIGN=6 # the state file is not one of ours
+BROKEN=7  # a tool is missing, or a directory cannot be read or written
+
+say() { [ -n "$QUIET" ] || printf '%s\n' "tierc: $*"; }
+warn() { printf '%s\n' "tierc: $*" >&2; }
+die() { # CODE MESSAGE
+  code=$1
+  shift
+  warn "$*"
+  exit "$code"
+}
+
+# shellcheck disable=SC2317 # called by the trap
+clean_up() {
+  [ -z "$work" ] || rm -rf -- "$work"
+  [ -z "$locked" ] || rm -f -- "$STATE/lock"
+}
+
+start_up() {
+  for tool in awk cat cmp cp find grep id ln mkdir mktemp mv rm rmdir sed sha256sum sleep sort \
+    taskset tr uname xargs; do
+    command -v "$tool" >/dev/null 2>&1 || die "$BROKEN" "$tool is not installed"
+  done
+  [ -r "$PROC/self/stat" ] || [ -n "${TIERC_PROC-}" ] || die "$BROKEN" "$PROC is not mounted"
+  if [ -z "$DRY" ] && [ "$(id -u)" != 0 ]; then
+    die "$DENIED" "not root: the affinity of other users' threads needs CAP_SYS_NICE (--dry-run does not)"
+  fi
+  trap clean_up EXIT
+  trap 'STOP=1' HUP INT TERM
+  umask 077
+  work=$(mktemp -d "${TMPDIR:-/tmp}/tierc.XXXXXX") || die "$BROKEN" "no temporary directory"
+  export work
+  boot=-
+  { IFS= read -r boot <"$PROC/sys/kernel/random/boot_id"; } 2>/dev/null || boot=-
+  [ -n "$DRY" ] || take_lock
+}
+
+# --- Files of /proc, read without starting a program -------------------------------------------
+
+# Sets $text to a whole file, which may hold newlines (a thread's name can); false if it is gone.
+read_file() {
+  text=
+  { IFS= read -r text && while IFS= read -r line; do text=$text$NL$line; done; } 2>/dev/null <"$1"
+}
+
+# Sets $stat to a stat file from its third field on. The name before may hold anything, also ") ".
+read_stat() { read_file "$1" && stat=${text##*) }; }
+
+# Sets $start to the start time of a process, the 22nd field.
+read_start() {
+  read_stat "/proc/$1/stat" || return 1
+  read -r _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ start _ <<END
+$stat
+END
+}
+
+# --- The lock: one owner of the state -----------------------------------------------------------
+
+# False when the lock names a process that is gone. A boot and a start time make a pid unique.
+owner_lives() {
+  read_file "$STATE/lock" || return 1
+  owner=$text
+  read -r owner_pid owner_start owner_boot _ <<END
+$owner - -
+END
+  case $owner_pid in '' | *[!0-9]*) return 1 ;; esac
+  [ "$owner_boot" = "$boot" ] && read_start "$owner_pid" && [ "$start" = "$owner_start" ]
+}
+
+# A hard link, because it appears at once with its owner in it. Only who has made the directory
+# lock.steal may remove the lock of a dead owner, so two cannot do so after one another.
+take_lock() {
+  mkdir -p -- "$STATE" 2>/dev/null || die "$BROKEN" "cannot make $STATE"
+  read_start "$$" || die "$BROKEN" "/proc is not mounted"
+  printf '%s\n' "$$ $start $boot" >"$work/lock" || die "$BROKEN" "cannot write to $work"
+  { cp -- "$work/lock" "$STATE/lock.$$"; } 2>/dev/null || die "$BROKEN" "cannot write to $STATE"
+  if ! ln -- "$STATE/lock.$$" "$STATE/lock" 2>/dev/null; then
+    if ! owner_lives && mkdir -- "$STATE/lock.steal" 2>/dev/null; then
+      owner_lives || rm -f -- "$STATE/lock"
+      rmdir -- "$STATE/lock.steal"
+    fi
+    if ! ln -- "$STATE/lock.$$" "$STATE/lock" 2>/dev/null; then
+      rm -f -- "$STATE/lock.$$"
+      owner_lives || die "$BUSY" "$STATE is locked, and $STATE/lock.steal is there: if no tierc script runs, remove it"
+      die "$BUSY" "$STATE is locked by process $owner_pid; stop it, or wait for it"
+    fi
+  fi
+  rm -f -- "$STATE/lock.$$"
+  locked=1
+}
+
+# --- The state: what we changed, and what it was ------------------------------------------------
+#
+# A header with the boot it is of, then a line a thread:
+#   TID START PID ORIGINAL WRITTEN BEFORE
+# START makes the TID unique within a boot. BEFORE is "-", or, while a change is under way, the
+# CPUs the thread had just before it.
+
+# Copies the valid lines to work/state.
+load_state() {
+  : >"$work/state"
+  dirty=
+  [ -e "$STATE/state" ] || return 0
+  dirty=1
+  [ -s "$STATE/state" ] || return 0
+  IFS= read -r header <"$STATE/state" || header=
+  case $header in
+  "$FORMAT $boot") ;;
+  "$FORMAT "*)
+    say "the state is of an earlier boot; nothing of it is left to put back"
+    return 0
+    ;;
+  *) die "$FOREIGN" "$STATE/state is not a state of this version; nothing was changed. Move it away to go on without it" ;;
+  esac
+  dirty=
+  awk 'function list(x) { return length(x) < 9999 && x ~ /^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$/ }
+    NR == 1 { next }
+    NF == 6 && $1 $2 $3 ~ /^[0-9]+$/ && list($4) && list($5) && ($6 == "-" || list($6)) {
+      print > (ENVIRON["work"] "/state")
+      next
+    }
+    { bad++ }
+    END { print bad + 0 }' "$STATE/state" >"$work/bad"
+  read -r bad <"$work/bad"
+  [ "$bad" = 0 ] && return 0
+  warn "$bad damaged lines in $STATE/state: their threads cannot be put back"
+  [ "$result" != 0 ] || result=$PARTLY
+  dirty=1
+  [ -n "$DRY" ] || cp -- "$STATE/state" "$STATE/state.damaged"
+}
+
+# Puts a file of lines in place of the state, at once or not at all. A power cut needs no care:
+# affinity does not outlive it either.
+store_state() { # FILE
+  if [ ! -s "$1" ]; then
+    rm -f -- "$STATE/state"
+    return
+  fi
+  if ! { printf '%s\n' "$FORMAT $boot" && sort -n "$1"; } >"$STATE/state.new" ||
+    ! mv -f -- "$STATE/state.new" "$STATE/state"; then
+    die "$BROKEN" "cannot write $STATE/state"
+  fi
+}
+
+# --- CPU lists, for the awk programs below ------------------------------------------------------
+#
+# inter(a, b)   the CPUs in both, as a list in the kernel's form: 0-3,8
+# norm(a)       the same list in that form
+# size[norm(a)] how many CPUs
+
+CPUS='
+function load(list,   parts, ends, n, i, cpu) {
+  if (list in size) return
+  size[list] = 0
+  top[list] = -1
+  n = split(list, parts, ",")
+  for (i = 1; i <= n; i++) {
+    if (split(parts[i], ends, "-") < 2) ends[2] = ends[1]
+    for (cpu = ends[1] + 0; cpu <= ends[2] + 0 && cpu < 8192; cpu++)
+      if (!((list, cpu) in has)) {
+        has[list, cpu] = 1
+        size[list]++
+        if (cpu > top[list]) top[list] = cpu
+      }
+  }
+}
+function inter(a, b,   cpu, first, out) {
+  if ((a, b) in both) return both[a, b]
+  load(a)
+  load(b)
+  first = -1
+  for (cpu = 0; cpu <= top[a] + 1; cpu++)
+    if (((a, cpu) in has) && ((b, cpu) in has)) {
+      if (first < 0) first = cpu
+    } else if (first >= 0) {
+      out = out (out == "" ? "" : ",") first (cpu - 1 > first ? "-" (cpu - 1) : "")
+      first = -1
+    }
+  both[a, b] = out
+  load(out)
+  return out
+}
+function norm(a) { return inter(a, a) }
+'
+
+# --- The fingerprint: is this the machine the plan was made for? --------------------------------
+
+# shellcheck disable=SC2016 # awk's own $
+FINGERPRINT='
+function value(cpu, name) { return ((cpu, name) in file) ? file[cpu, name] : "?" }
+# A list, or else a mask: 32-bit words in hexadecimal, the most significant first.
+function cpus_of(cpu, name, mask,   text, i, k, bit, n, out) {
+  text = value(cpu, name)
+  if (text != "?") return norm(text)
+  text = value(cpu, mask)
+  if (text == "?") return "?"
+  n = 0
+  for (i = length(text); i > 0; i--) {
+    bit = index("0123456789abcdef", tolower(substr(text, i, 1))) - 1
+    if (bit < 0) continue
+    for (k = 1; k < 16; k *= 2) {
+      if (int(bit / k) % 2) out = out (out == "" ? "" : ",") n
+      n++
+    }
+  }
+  return norm(out)
+}
+function has_cpu(list, cpu) {
+  load(list)
+  return (list, cpu) in has
+}
+# Equal sets once, by lowest CPU, then by mask.
+function put(word, list,   i, key) {
+  if (list == "" || (word, list) in seen) return
+  seen[word, list] = 1
+  key = ""
+  for (i = top[list]; i >= 0; i--) key = key ((list, i) in has ? 1 : 0)
+  print word, list + 0, length(key), key, list | order
+}
+{
+  i = index($0, ":")
+  path = substr($0, 1, i - 1)
+  text = substr($0, i + 1)
+  if (path == "online") online = text
+  if (path !~ /^cpu[0-9]+\//) next
+  cpu = substr(path, 4) + 0
+  sub(/^cpu[0-9]+\//, "", path)
+  file[cpu, path] = text
+  if (path ~ /^topology\//) topology = topology (topology == "" ? "" : ",") cpu
+  if (path ~ /^cache\/index[0-9]+\/level$/) {
+    sub(/^cache\/index/, "", path)
+    if (path + 0 > indexes) indexes = path + 0
+  }
+}
+END {
+  order = "sort -k1,1 -k2,2n -k3,3n -k4,4 | sed \"s/ .* / /\""
+  online = norm(online)
+  if (online == "") online = norm(topology)
+  printf "tierc-cpu-1\narch %s\nonline %s\n", ENVIRON["arch"], online
+  fflush()
+  for (cpu = 0; cpu <= top[online]; cpu++) {
+    if (!has_cpu(online, cpu)) continue
+    list = cpus_of(cpu, "topology/core_cpus_list", "topology/core_cpus")
+    if (list == "?") list = cpus_of(cpu, "topology/thread_siblings_list", "topology/thread_siblings")
+    if (list == "?" || !has_cpu(list, cpu)) list = cpu
+    list = inter(list, online)
+    group[list] = group[list] (group[list] == "" ? "" : ",") cpu
+    best = 0
+    for (i = 0; i <= indexes; i++) {
+      level = value(cpu, "cache/index" i "/level")
+      kind = value(cpu, "cache/index" i "/type")
+      if (level !~ /^[1-5]$/ || kind !~ /^(Unified|Data)$/) continue
+      rank = level * 2 + (kind == "Unified")
+      if (rank > best) {
+        best = rank
+        last = "cache/index" i
+      }
+    }
+    if (!best) continue
+    list = cpus_of(cpu, last "/shared_cpu_list", last "/shared_cpu_map")
+    if (list != "?" && has_cpu(list, cpu)) put("llc", inter(list, online))
+  }
+  for (list in group) put("core", norm(group[list]))
+  close(order)
+}
+'
+
+# Sets $live to the text whose SHA-256 the plan holds, from what sysfs says now.
+read_machine() {
+  arch=${TIERC_ARCH:-$(uname -m)}
+  case $PLANNED in *"${NL}arch -$NL"*) arch=- ;; esac # the facts did not know it
+  export arch
+  live=$(
+    cd "$SYS/devices/system/cpu" 2>/dev/null || exit
+    for name in topology/core_cpus_list topology/core_cpus topology/thread_siblings_list \
+      topology/thread_siblings 'cache/index[0-9]*/level' 'cache/index[0-9]*/type' \
+      'cache/index[0-9]*/shared_cpu_list' 'cache/index[0-9]*/shared_cpu_map'; do
+      # shellcheck disable=SC2086 # the patterns of indexes have to be expanded
+      printf '%s\n' cpu[0-9]*/$name
+    done | grep -v '\[' | xargs grep -Hs '' online /dev/null | awk "$CPUS$FINGERPRINT"
+  )
+  online=${live#*"${NL}online "}
+  online=${online%%"$NL"*}
+  export online
+  [ -n "$online" ] || die "$BROKEN" "no CPUs in $SYS/devices/system/cpu"
+}
+
+# True when every live core and cache is the planned one, less the CPUs that are offline now.
+is_subset() {
+  printf '%s\n%s\n' "$PLANNED" "$live" | awk "$CPUS"'
+    $1 == "tierc-cpu-1" { part++; next }
+    $1 == "arch" { arch[part] = $2; next }
+    $1 == "online" { on[part] = $2; next }
+    { line[part, ++lines[part]] = $0 }
+    END {
+      if (arch[1] != arch[2] || inter(on[1], on[2]) != on[2]) exit 1
+      for (i = 1; i <= lines[1]; i++) {
+        split(line[1, i], word, " ")
+        cut = inter(word[2], on[2])
+        if (cut != "") want[word[1] " " cut] = 1
+      }
+      for (i = 1; i <= lines[2]; i++) {
+        if (!(line[2, i] in want)) exit 1
+        delete want[line[2, i]]
+      }
+      for (i in want) exit 1
+    }'
+}
+
+# True when the plan may be applied here.
+is_planned_machine() {
+  read_machine
+  hash=$(printf '%s\n' "$live" | sha256sum)
+  [ "${hash%% *}" = "$PLANNED_SHA256" ] || is_subset
+}
+
+# The lines in which the plan and the machine differ.
+machine_difference() {
+  printf '%s\n%s\n' "$PLANNED" "$live" | awk '
+    $1 == "tierc-cpu-1" { part++ }
+    { line[part, ++lines[part]] = $0; in_part[part, $0] = 1 }
+    END {
+      for (p = 1; p <= 2; p++)
+        for (i = 1; i <= lines[p]; i++) {
+          if ((3 - p, line[p, i]) in in_part) continue
+          if (++n[p] == 6) print "  ..."
+          if (n[p] < 6) print (p == 1 ? "  planned: " : "  live:    ") line[p, i]
+        }
+    }'
+}
+
+# --- The scan: which rules may have which thread ------------------------------------------------
+
+# Makes work/groups: "PID PATTERN...", for processes in a control group that a rule asks for. It
+# walks the host's tree, because /proc/PID/cgroup hides what is outside the reader's namespace.
+walk_cgroups() {
+  : >"$work/groups"
+  [ -n "$CGROUPS" ] || return 0
+  if [ -f "$CGROUP/cgroup.controllers" ]; then
+    tree=$CGROUP
+  elif [ -f "$CGROUP/unified/cgroup.procs" ]; then # hybrid: systemd keeps both trees alike
+    tree=$CGROUP/unified
+  elif [ -f "$CGROUP/systemd/cgroup.procs" ]; then
+    tree=$CGROUP/systemd
+  else
+    warn_once "no control group tree in $CGROUP: the rules that ask for a control group are inactive"
+    return 0
+  fi
+  (cd "$tree" && find . -type d 2>/dev/null) | CGROUPS=$CGROUPS awk '
+    BEGIN {
+      n = split(ENVIRON["CGROUPS"], lines, "\n")
+      for (i = 1; i <= n; i++) {
+        cut = index(lines[i], " ")
+        if (cut) ere[substr(lines[i], 1, cut - 1)] = substr(lines[i], cut + 1)
+      }
+    }
+    {
+      path = substr($0, 3)
+      found = ""
+      for (id in ere) if (path ~ ere[id]) found = found " " id
+      if (found != "") print found "\t/" path
+    }' >"$work/cgroups"
+  tab=$(printf '\t')
+  while IFS= read -r line; do
+    { # a threaded group cannot be read, and one may vanish: neither is an error
+      while read -r pid; do
+        case $pid in '' | *[!0-9]*) ;; *) printf '%s\n' "$pid${line%%"$tab"*}" ;; esac
+      done <"$tree${line#*"$tab"}/cgroup.procs"
+    } 2>/dev/null
+  done <"$work/cgroups" >"$work/groups"
+}
+
+# Makes work/matched: "TID PID RULE...", the rules that may have the thread, in order, as far as
+# the first that needs no look at the command line; and work/asked, the processes that need one.
+scan() {
+  walk_cgroups
+  while read -r pid groups; do
+    eval "groups_$pid=\" \$groups \""
+  done <"$work/groups"
+  exec 3>"$work/matched" 4>"$work/asked"
+  for process in "$PROC"/[0-9]*; do
+    pid=${process##*/}
+    case $pid in *[!0-9]* | "$$") ;; *) scan_process ;; esac
+  done
+  exec 3>&- 4>&-
+  while read -r pid groups; do
+    unset "groups_$pid"
+  done <"$work/groups"
+}
+
+in_cgroup() { case $groups in *" $1 "*) return 0 ;; esac; return 1; }
+
+scan_process() {
+  read_file "$process/comm" || return 0
+  first=$text
+  kind=user
+  if ! [ -e "$process/exe" ]; then # a kernel thread, or one that ends, or not ours to look at
+    read_stat "$process/stat" || return 0
+    read -r _ _ _ _ _ _ flags _ <<END
+$stat
+END
+    [ "$((flags & 0x200000))" = 0 ] || kind=kernel # PF_KTHREAD
+  fi
+  eval "groups=\${groups_$pid-}"
+  leader=$first
+  open_rules
+  [ -n "$open" ] || return 0
+  any=
+  for rule in $open; do
+    case $ANY_NAME in *" $rule "*) any=1 ;; esac
+  done
+  asked=
+  for thread in "$process/task"/[0-9]*; do
+    tid=${thread##*/}
+    if [ "$tid" = "$pid" ]; then
+      comm=$first
+    else
+      read_file "$thread/comm" || continue
+      comm=$text
+    fi
+    [ "$kind" = user ] || kernel_name
+    if [ -n "$any" ] || is_named; then scan_thread; fi
+  done
+  [ -z "$asked" ] || printf '%s\n' "$pid" >&4
+}
+
+# What /proc shows of a kernel thread may be longer than its name: cut it to what the kernel has.
+kernel_name() {
+  case $comm in kworker/[0-9u]*) comm=${comm%%[-+]*} ;; esac # what a worker works on
+  rest=${comm#???????????????}
+  [ "$rest" = "$comm" ] || comm=${comm%"$rest"}
+}
+
+scan_thread() {
+  found=
+  for rule in $open; do
+    name_fits "$rule" || continue
+    found="$found $rule"
+    case $BY_CMDLINE in *" $rule "*) asked=1 ;; *) break ;; esac
+  done
+  [ -z "$found" ] || printf '%s\n' "$tid $pid$found" >&3
+}
+
+# Makes work/argv: "PID COMMAND LINE", with spaces for NUL and newline. The NULs at the end, which
+# programs that write a title leave, are no part of it. Other bytes no pattern can name stay apart.
+read_argv() {
+  while read -r pid; do
+    printf '%s ' "$pid"
+    { tr '\001\000\n' '\002\001 ' <"$PROC/$pid/cmdline"; } 2>/dev/null
+    printf '\n'
+  done <"$work/asked" | awk '
+    BEGIN { nul = sprintf("%c", 1) }
+    { sub(nul "+$", ""); gsub(nul, " "); print }' >"$work/argv"
+}
+
+# --- Looking closer: the threads that may change ------------------------------------------------
+
+# grep_files SUFFIX PATTERN: "PATH:LINE" of files in /proc, for the directories on stdin. Files
+# that vanish are left out.
+grep_files() { (cd "$PROC" && sed "s,\$,/$1," | xargs grep -Hs -- "$2" /dev/null); }
+
+# Makes the files that decide reads. Beside the matched threads it looks at every thread of the
+# processes we changed and of those they started: affinity is inherited.
+look() {
+  : >"$work/procs"
+  : >"$work/family"
+  if [ -s "$work/state" ]; then
+    (cd "$PROC" && printf '%s\n' [0-9]*) | grep_files stat '' >"$work/procs"
+    awk '
+      what == "state" { todo[++n] = $3; next }
+      { i = index($0, "/"); pid = substr($0, 1, i - 1); text[pid] = text[pid] substr($0, i) }
+      END {
+        for (pid in text) {
+          sub(/.*\) /, "", text[pid])
+          split(text[pid], field, " ")
+          children[field[2]] = children[field[2]] " " pid
+        }
+        for (i = 1; i <= n; i++) {
+          if (todo[i] in seen) continue
+          seen[todo[i]] = 1
+          print todo[i]
+          k = split(children[todo[i]], list, " ")
+          while (k) todo[++n] = list[k--]
+        }
+      }' what=state "$work/state" what=procs "$work/procs" >"$work/family"
+  fi
+  {
+    while read -r pid; do
+      for thread in "$PROC/$pid/task"/[0-9]*; do
+        case ${thread##*/} in *[!0-9]*) ;; *) printf '%s\n' "$pid/task/${thread##*/}" ;; esac
+      done
+    done <"$work/family"
+    awk '
+      what == "rules" { moves[$1] = $2 == "move"; next }
+      { for (i = 3; i <= NF; i++) if (moves[$i]) { print $2 "/task/" $1; next } }
+    ' what=rules "$work/rules" what=matched "$work/matched"
+  } | sort -u >"$work/threads"
+  grep_files stat '' <"$work/threads" >"$work/stats"
+  grep_files status '^Cpus_allowed_list:' <"$work/threads" >"$work/masks"
+  grep_files cpuset '' <"$work/threads" >"$work/cpusets"
+  sed 's/^[^:]*://' "$work/cpusets" | sort -u | while IFS= read -r group; do
+    for list in "$CGROUP$group/cpuset.cpus.effective" \
+      "$CGROUP/unified$group/cpuset.cpus.effective" \
+      "$CGROUP/cpuset$group/cpuset.effective_cpus" "$CGROUP/cpuset$group/cpuset.cpus"; do
+      case $group in /..*) break ;; esac # outside our namespace: unknown
+      if read_file "$list" && [ -n "$text" ]; then
+        printf '%s\n' "$text $group"
+        break
+      fi
+    done
+  done >"$work/limits"
+  possible=
+  { IFS= read -r possible <"$SYS/devices/system/cpu/possible"; } 2>/dev/null
+  export possible
+}
+
+# --- Deciding -------------------------------------------------------------------------------------
+#
+# Writes, from the files above:
+#   work/actions  "set|restore TID PID CPUS MINIMUM fresh|known WANTED DESCRIPTION"
+#   work/next     the state as it must be while the actions run
+#   work/skips    what was not done, and why
+#   work/units    a line a unit
+#   work/counts   matched, right, skipped, alone, foreign
+
+# shellcheck disable=SC2016 # awk's own $
+DECIDE='
+function subset(a, b) { return inter(a, b) == norm(a) }
+function clean(s) {
+  gsub(/[^ -~]/, "?", s)
+  return s
+}
+function tally(what, unit) {
+  total[what]++
+  if (unit != "") count[unit, what]++
+}
+function knows_cpuset(t) { return (t in group) && (group[t] in limit) }
+# The CPUs the thread may have at all: online, and in its cpuset where that is known.
+function limit_of(t) { return knows_cpuset(t) ? inter(limit[group[t]], online) : online }
+# Whether a thread has the CPUs we wrote, or what the kernel made of them when CPUs went away.
+function is_ours(t, cur, lim,   cut) {
+  cut = inter(wrote[t], lim)
+  if (cur == wrote[t] || cur == cut || (cut == "" && cur == lim)) return 1
+  return before[t] != "-" && (cur == norm(before[t]) || subset(cur, wrote[t]))
+}
+# The original CPUs of a thread that has its mask from a thread of ours: in its own process, or in
+# one of those above it. A record counts while its process is still the one it was made of.
+function inherited(p, cur,   i, n, k, list) {
+  for (n = 0; p > 1 && n < 64; n++) {
+    if ((p in wrote) && wrote[p] == cur && pstart[p] <= start[p]) return original[p]
+    k = split(recorded[p], list, " ")
+    for (i = 1; i <= k; i++)
+      if (wrote[list[i]] == cur && pstart[p] <= start[list[i]]) return original[list[i]]
+    p = parent[p]
+  }
+  return ""
+}
+function first_rule(t,   list, n, i, p) {
+  n = split(rules[t], list, " ")
+  p = process[t]
+  for (i = 1; i <= n; i++)
+    if (!(list[i] in ere) || (argv[p] != "" && argv[p] ~ ere[list[i]])) return list[i]
+  return ""
+}
+function skip(why, unit) {
+  tally("skipped", unit)
+  reason = "skipped, " unit ": " why
+  if (!(reason in skips)) order[++reasons] = reason
+  skips[reason]++
+}
+function act(verb, t, cpus, min, fresh, want, shown) {
+  print verb, t, process[t], cpus, min, fresh, want, shown > actions
+}
+function keep_line(t, orig, written, earlier) {
+  print t, began[t], process[t], orig, written, earlier > next_state
+}
+function put_back(t, orig, known, cur, lim, why,   target) {
+  target = inter(orig, lim) == "" ? possible : orig # its cpuset has none of them any more
+  if (known) keep_line(t, original[t], wrote[t], before[t])
+  act("restore", t, target, 0, known ? "known" : "fresh", target, why ": " cur " -> " target)
+}
+function decide(t,   p, r, unit, orig, known, lim, cur, want, why, name, back, fresh, whole) {
+  p = process[t]
+  known = (t in wrote) && start[t] == began[t] && pid_of[t] == p
+  r = first_rule(t)
+  unit = r == "" ? "" : unit_of[r]
+  if (r != "") tally("matched", unit)
+  cur = norm(mask[t])
+  lim = limit_of(t)
+  if (known && !is_ours(t, cur, lim)) {
+    if (cur != inter(original[t], lim) && r == "") {
+      tally("foreign", "")
+      name = "left, changed by someone else since: " p "/" t " " comm[t] ": " cur ", not " wrote[t]
+      order[++reasons] = name
+      skips[name] = 1
+    }
+    known = 0
+  }
+  orig = known ? original[t] : inherited(p, cur)
+  # A record is always put back: where a cpuset hides our mask, the kernel still remembers it.
+  back = known || (orig != "" && cur != inter(orig, lim) && cur != norm(orig))
+  fresh = orig == ""
+  # In a cpuset of its own, a thread with all of it has no affinity: give it none back.
+  if (fresh) {
+    whole = knows_cpuset(t) && group[t] != "/" && cur == norm(limit[group[t]])
+    orig = whole && possible != "" ? possible : cur
+  }
+  name = p "/" t " " comm[t]
+  if (r == "" || how[r] != "move") {
+    if (r != "") tally("alone", unit)
+    if (!fresh && back) put_back(t, orig, known, cur, lim, name)
+    return
+  }
+  if (int(flags[t] / 67108864) % 2 || (int(flags[t] / 2097152) % 2 && fresh && size[cur] == 1)) {
+    tally("alone", unit) # PF_NO_SETAFFINITY, or a kernel thread of one CPU
+    return
+  }
+  want = inter(inter(cpus[r], online), lim)
+  why = ""
+  if (policy[t] == 6) why = "deadline scheduling takes no affinity"
+  else if (want == "" || size[want] < min[r]) {
+    why = "needs " min[r] " of CPUs " cpus[r] ", but has " (want == "" ? "none" : "only " want)
+    why = why ": online are " online
+    if (knows_cpuset(t)) why = why ", its cpuset " clean(group[t]) " has " limit[group[t]]
+  }
+  if (why != "") {
+    skip(why, unit)
+    if (!fresh && back) put_back(t, orig, known, cur, lim, name)
+    return
+  }
+  # Where the cpuset cannot be known, what the kernel made of our wish is right.
+  if (cur == want || (known && cur == wrote[t] && !knows_cpuset(t) && subset(cur, want) && size[cur] >= min[r])) {
+    tally("right", unit)
+    if (!fresh) keep_line(t, orig, cur, "-")
+    return
+  }
+  tally("change", unit)
+  keep_line(t, orig, want, cur)
+  act("set", t, want, min[r], known ? "known" : "fresh", want, name " (" unit "): " cur " -> " want)
+}
+BEGIN {
+  online = norm(ENVIRON["online"])
+  possible = norm(ENVIRON["possible"])
+  actions = ENVIRON["work"] "/actions"
+  next_state = ENVIRON["work"] "/next"
+  skipped = ENVIRON["work"] "/skips"
+}
+what == "rules" && NF {
+  how[$1] = $2
+  cpus[$1] = $3
+  min[$1] = $4
+  unit_of[$1] = $NF
+  if (!($NF in listed)) {
+    listed[$NF] = 1
+    units[++unit_count] = $NF
+  }
+}
+what == "cmdlines" { i = index($0, " "); if (i) ere[substr($0, 1, i - 1)] = substr($0, i + 1) }
+what == "argv" { i = index($0, " "); argv[substr($0, 1, i - 1)] = substr($0, i + 1) }
+what == "state" {
+  start[$1] = $2
+  pid_of[$1] = $3
+  original[$1] = $4
+  wrote[$1] = norm($5)
+  before[$1] = $6
+  recorded[$3] = recorded[$3] " " $1
+}
+what == "matched" {
+  process[$1] = $2
+  t = $1
+  $1 = $2 = ""
+  rules[t] = $0
+}
+what == "limits" { i = index($0, " "); limit[substr($0, i + 1)] = substr($0, 1, i - 1) }
+what ~ /^(procs|stats|masks|cpusets)$/ {
+  i = index($0, ":")
+  path = substr($0, 1, i - 1)
+  rest = substr($0, i + 1)
+  n = split(path, part, "/")
+  t = part[3]
+  if (what == "masks") {
+    sub(/^[^:]*:[ \t]*/, "", rest)
+    mask[t] = rest
+  } else if (what == "cpusets") group[t] = rest
+  else if (path in stat) stat[path] = stat[path] "\n" rest # the name holds a newline
+  else stat[path] = rest
+}
+END {
+  for (path in stat) {
+    n = split(path, part, "/")
+    rest = stat[path]
+    sub(/.*\) /, "", rest)
+    split(rest, field, " ")
+    if (n == 2) {
+      parent[part[1]] = field[2]
+      pstart[part[1]] = field[20]
+      continue
+    }
+    t = part[3]
+    process[t] = part[1]
+    flags[t] = field[7]
+    began[t] = field[20]
+    policy[t] = field[39]
+    rest = stat[path]
+    sub(/^[0-9]+ \(/, "", rest)
+    sub(/\) [^)]*$/, "", rest)
+    comm[t] = clean(rest)
+  }
+  for (t in process)
+    if ((t in began) && (t in mask)) decide(t)
+    else if ((t in rules) && !(t in mask)) {
+      r = first_rule(t) # not looked at: no rule that moves can have it
+      if (r != "" && how[r] != "move") {
+        tally("matched", unit_of[r])
+        tally("alone", unit_of[r])
+      }
+    }
+  for (i = 1; i <= reasons; i++)
+    print order[i] (skips[order[i]] > 1 ? " (" skips[order[i]] " threads)" : "") > skipped
+  for (i = 1; i <= unit_count; i++) {
+    u = units[i]
+    text = u ": " count[u, "matched"] + 0 " matched, " count[u, "change"] + 0 " to change, "
+    text = text count[u, "right"] + 0 " already right, " count[u, "skipped"] + 0 " skipped, "
+    print text count[u, "alone"] + 0 " left alone" > (ENVIRON["work"] "/units")
+  }
+  print total["matched"] + 0, total["right"] + 0, total["skipped"] + 0, total["alone"] + 0, total["foreign"] + 0 > (ENVIRON["work"] "/counts")
+}
+'
+
+decide() {
+  for file in actions next skips units counts; do : >"$work/$file"; done
+  awk "$CPUS$DECIDE" what=rules "$work/rules" what=cmdlines "$work/cmdlines" \
+    what=argv "$work/argv" what=state "$work/state" what=matched "$work/matched" \
+    what=limits "$work/limits" what=procs "$work/procs" what=stats "$work/stats" \
+    what=masks "$work/masks" what=cpusets "$work/cpusets" || die "$BROKEN" "awk failed; nothing was changed"
+  [ -s "$work/counts" ] || die "$BROKEN" "awk was stopped; nothing was changed"
+  sort -k2,2n "$work/actions" >"$work/sorted" && mv -f "$work/sorted" "$work/actions"
+  sort "$work/skips" >"$work/sorted" && mv -f "$work/sorted" "$work/skips"
+}
+
+# --- Acting -----------------------------------------------------------------------------------------
+
+pin() { # TID PID CPUS: false only when a thread that still is there could not be set
+  taskset -pc "$3" "$1" >/dev/null 2>"$work/error" && return 0
+  [ -e "$PROC/$2/task/$1" ] || return 0
+  read_file "$work/error" || text=
+  return 1
+}
+
+# Does work/actions. The originals are on disk before the first thread is touched; afterwards the
+# state is what the kernel really has.
+act() {
+  changed=0 restored=0 failed=0
+  if [ -n "$DRY" ]; then
+    while read -r verb _ _ _ _ _ _ description; do
+      case $verb in set) verb=move changed=$((changed + 1)) ;; *) restored=$((restored + 1)) ;; esac
+      say "would $verb $description"
+    done <"$work/actions"
+    return 0
+  fi
+  if ! [ -s "$work/actions" ]; then
+    sort -n "$work/state" >"$work/old"
+    sort -n "$work/next" >"$work/new"
+    if [ -n "$dirty" ] || ! cmp -s "$work/old" "$work/new"; then store_state "$work/next"; fi
+    return 0
+  fi
+  store_state "$work/next"
+  : >"$work/results"
+  while read -r verb tid pid cpus _ _ _ description; do
+    [ -z "$STOP" ] || break
+    if ! pin "$tid" "$pid" "$cpus"; then
+      failed=$((failed + 1))
+      warn "could not $verb $description: $text"
+      printf '%s\n' "$tid failed" >>"$work/results"
+    else
+      printf '%s\n' "$tid done" >>"$work/results"
+      if [ "$verb" = set ]; then
+        changed=$((changed + 1))
+        say "moved $description"
+      else
+        restored=$((restored + 1))
+        say "restored $description"
+      fi
+    fi
+  done <"$work/actions"
+  sed 's,^[a-z]* \([0-9]*\) \([0-9]*\) .*,\2/task/\1,' "$work/actions" |
+    grep_files status '^Cpus_allowed_list:' >"$work/masks"
+  : >"$work/undo"
+  awk "$CPUS"'
+    what == "masks" {
+      split($1, part, "/")
+      sub(/^[^:]*:[^:]*:[ \t]*/, "")
+      mask[part[3]] = norm($0)
+    }
+    what == "actions" { verb[$2] = $1; min[$2] = $5; fresh[$2] = $6; want[$2] = $7 }
+    what == "results" { result[$1] = $2 }
+    what == "next" {
+      t = $1
+      if (!(t in verb)) { print; next }
+      if (!(t in mask)) next
+      if (verb[t] == "restore") {
+        if (result[t] != "done") print
+        next
+      }
+      if (result[t] == "done") {
+        $5 = mask[t]
+        $6 = "-"
+        if (size[mask[t]] < min[t]) print t, $3, $4, mask[t], want[t] > (ENVIRON["work"] "/undo")
+      } else if (fresh[t] == "fresh") next
+      else {
+        $5 = $6
+        $6 = "-"
+      }
+      print
+    }
+    END { print "end" }
+  ' what=masks "$work/masks" what=actions "$work/actions" what=results "$work/results" \
+    what=next "$work/next" >"$work/settled"
+  # Cut short by a signal: the state on disk still has every original.
+  [ "$(sed -n '$p' "$work/settled")" = end ] || return 0
+  sed '$d' "$work/settled" >"$work/final"
+  while read -r tid pid cpus got wanted; do
+    pin "$tid" "$pid" "$cpus" || continue
+    changed=$((changed - 1))
+    warn "put $pid/$tid back: the kernel allowed only $got of $wanted"
+    awk -v tid="$tid" '$1 != tid' "$work/final" >"$work/settled" && mv -f "$work/settled" "$work/final"
+  done <"$work/undo"
+  store_state "$work/final"
+}
+
+# --- Running ------------------------------------------------------------------------------------
+
+ETC=${TIERC_ETC:-/etc/tierc}
+REFUSED=3 # another CPU layout than planned
+WATCH=
+PRINT_ONLY=
+said=
+saying=
+last_total=
+LEFT_OUT=2
+
+# With --watch, what was said in the last cycle is not said again.
+warn_once() {
+  case $NL$said in *"$NL$1$NL"*) ;; *) warn "$1" ;; esac
+  saying=$saying$1$NL
+}
+
+cycle() {
+  result=0
+  release=
+  said=$saying
+  saying=
+  read_machine
+  if [ -e "$ETC/disabled" ]; then
+    release="$ETC/disabled exists"
+  elif ! is_planned_machine; then
+    release="the CPUs of this machine are not those of the plan"
+    result=$REFUSED
+  fi
+  load_state
+  if [ "$MODE" = observe ] && [ -s "$work/state" ]; then
+    warn_once "some threads still have what an earlier plan gave them; revert.sh puts it back"
+  fi
+  for file in rules cmdlines argv matched asked; do : >"$work/$file"; done
+  if [ -n "$release" ]; then
+    [ "$result" = 0 ] || release="$release:$NL$(machine_difference)"
+    warn_once "nothing is applied, and what was changed is put back: $release"
+  else
+    printf '%s\n' "$RULES" >"$work/rules"
+    printf '%s\n' "$CMDLINES" >"$work/cmdlines"
+    scan
+    read_argv
+  fi
+  look
+  decide
+  act
+  while IFS= read -r line; do warn_once "$line"; done <"$work/skips"
+  [ "$failed" = 0 ] || [ "$result" != 0 ] || result=$PARTLY
+  read -r matched right skipped alone _ <"$work/counts"
+  total="$matched matched, $changed changed, $right already right, $skipped skipped, $alone left alone, $restored restored, $failed failed"
+  case "$WATCH:$changed:$restored:$failed" in
+  [0-9]*:0:0:0) [ "$total" != "$last_total" ] || return 0 ;;
+  esac
+  last_total=$total
+  if [ -z "$QUIET" ]; then
+    while IFS= read -r line; do say "$line"; done <"$work/units"
+    [ "$LEFT_OUT" = 0 ] || say "$LEFT_OUT rules are not in this script, see its head"
+    [ -z "$DRY" ] || total="dry run: $total"
+    say "$total"
+  fi
+}
+
+while [ $# -gt 0 ]; do
+  case $1 in
+  --dry-run) DRY=1 ;;
+  --quiet) QUIET=1 ;;
+  --fingerprint) PRINT_ONLY=1 ;;
+  --help)
+    usage
+    exit 0
+    ;;
+  --state | --watch)
+    [ $# -gt 1 ] || die "$USAGE" "$1 needs a value; see --help"
+    if [ "$1" = --state ]; then STATE=$2; else WATCH=${2:-0}; fi
+    shift
+    ;;
+  --state=*) STATE=${1#*=} ;;
+  --watch=*)
+    WATCH=${1#*=}
+    WATCH=${WATCH:-0}
+    ;;
+  *) die "$USAGE" "no such option: $1; see --help" ;;
+  esac
+  shift
+done
+case $WATCH in
+*[!0-9]* | 0* | ??????*) die "$USAGE" "--watch takes a number of seconds from 1 to 99999" ;;
+esac
+case $STATE in
+/*) ;;
+*) die "$USAGE" "--state takes an absolute path" ;;
+esac
+
+if [ -n "$PRINT_ONLY" ]; then
+  read_machine
+  printf '%s\n' "$live"
+  exit 0
+fi
+if [ "$MODE" = observe ] && [ -z "$DRY" ]; then
+  if [ -e "$ETC/disabled" ]; then
+    : # what an earlier plan changed is put back
+  else
+    DRY=1
+    say "the plan's mode is observe: this only reports what would change"
+  fi
+fi
+start_up
+cycle
+while [ -n "$WATCH" ] && [ -z "$STOP" ]; do
+  sleep "$WATCH" >/dev/null 2>&1 &
+  sleeper=$!
+  wait "$sleeper"
+  kill "$sleeper" 2>/dev/null
+  [ -n "$STOP" ] || cycle
+done
+[ -z "$WATCH" ] || result=0
+exit "$result"

@@ -1,0 +1,117 @@
+"""What every placement keeps, on random machines, and that plans made from them are safe."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler import safety
+from compiler.cpuset import union
+from compiler.model.facts import NodeFacts
+from compiler.place import LaneRequest, Placement, place
+from compiler.topology import topology_of
+from tests.machines import lane_lists, machines, many_caches
+from tests.safe_plans import SYSTEM, plan_of
+
+
+def keeps_its_promises(facts: NodeFacts, requests: list[LaneRequest], explicit: int | None) -> None:
+    topology = topology_of(facts)
+    found = place(topology, requests, explicit, system_tier=SYSTEM)
+    if isinstance(found, tuple):
+        assert found
+        names = {"housekeeping", *(request.name for request in requests)}
+        assert {refusal.about for refusal in found} <= names
+        assert all(refusal.message and refusal.help for refusal in found)
+        return
+    assert found.lanes.keys() == {request.name for request in requests}
+    assert found.housekeeping
+    assert found.housekeeping <= topology.effective
+    kinds = {row.kind for row in found.degradations}
+    apart = [granted.cpus for granted in found.lanes.values()]
+    if "housekeeping-shared" not in kinds:
+        apart.append(found.housekeeping)
+        assert not found.open_lanes
+        if explicit is not None:
+            cores = [c for c in topology.cores if c.cpus & found.housekeeping]
+            assert len(cores) == explicit
+    assert sum(map(len, apart)) == len(union(apart))  # pairwise disjoint
+    closed = []
+    for request in requests:
+        granted = found.lanes[request.name]
+        cores = [core for core in topology.cores if core.cpus & granted.cpus]
+        assert granted.cpus == union(core.cpus for core in cores)  # no core is split
+        assert request.min <= granted.cores == len(cores)
+        assert request.max is None or granted.cores <= request.max
+        assert all(core.isolated is granted.isolated for core in cores)
+        assert not any(core.mixed for core in cores)
+        if granted.isolated:
+            assert "isolated" in (*request.prefer, *request.require)
+        if request.share == "exclusive":
+            assert all(core.cpus == core.siblings for core in cores)
+            assert request.name not in found.open_lanes
+        if request.share != "open" and request.name not in found.open_lanes:
+            closed.append(granted.cpus)
+        if request.name in found.open_lanes:
+            assert request.share == "guarded"
+            assert any(
+                row.about == request.name and row.kind == "guard-dropped"
+                for row in found.degradations
+            )
+        if "same-llc" in request.require:
+            assert len({core.llc for core in cores}) == 1
+            assert cores[0].llc is not None
+        if "isolated" in request.require:
+            assert granted.isolated
+        if "whole-cores" in request.require:
+            assert all(core.cpus == core.siblings for core in cores)
+        if "performance" in request.require:
+            assert {core.kind for core in cores} == {topology.kinds[0]}
+    assert topology.effective - union(closed)
+    assert safety.check(plan_of(topology, requests, found)) == ()
+    again = place(topology, requests[::-1], explicit, system_tier=SYSTEM)
+    assert again == found
+
+
+EXPLICIT = st.sampled_from([None, None, None, 1, 2, 3])
+
+
+@given(machines(max_cores=16), lane_lists(6, 5), EXPLICIT)
+@settings(max_examples=300)
+def test_small_machines(
+    facts: NodeFacts, requests: list[LaneRequest], explicit: int | None
+) -> None:
+    keeps_its_promises(facts, requests, explicit)
+
+
+@pytest.mark.slow
+@given(machines(max_cores=40), lane_lists(8, 8), EXPLICIT)
+@settings(max_examples=400)
+def test_larger_machines(
+    facts: NodeFacts, requests: list[LaneRequest], explicit: int | None
+) -> None:
+    keeps_its_promises(facts, requests, explicit)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sixty_four_cores_in_eight_caches_need_few_steps(seed: int) -> None:
+    rng = Random(seed)
+    topology = topology_of(many_caches(8, 8))
+    requests = [
+        LaneRequest(
+            name=f"l{i}",
+            tier=rng.randrange(3),
+            order=i,
+            min=rng.randint(1, 5),
+            max=rng.choice([None, 6, 12]),
+            share="guarded",
+            prefer=("same-llc",) if rng.random() < 0.7 else (),
+            require=(),
+        )
+        for i in range(6)
+    ]
+    found = place(topology, requests, None, system_tier=SYSTEM, effort=2_000)
+    assert isinstance(found, Placement)
+    assert not any(row.kind == "search-stopped" for row in found.degradations)
