@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -75,19 +75,20 @@ def main(
 @app.command(epilog="Example: tierc lint . --format text --format json=lint.json")
 def lint(
     paths: Annotated[
-        Optional[list[Path]],
+        list[Path] | None,
         typer.Argument(help="A policy repository, or files of one.", show_default="."),
     ] = None,
     formats: Annotated[
-        Optional[list[str]],
+        list[str] | None,
         typer.Option(
             "--format",
+            metavar="FORMAT",
             help="text or json; FORMAT=FILE writes to a file. May be repeated.",
             show_default="text",
         ),
     ] = None,
     fail_on: Annotated[
-        Optional[Level],
+        Level | None,
         typer.Option(
             "--fail-on", help="Exit 1 at this severity.", show_default="lint.failOn, or error"
         ),
@@ -107,12 +108,18 @@ def build(
     out: Annotated[Path, typer.Option("--out", "-o", help="Directory of the output tree.")],
     path: Annotated[Path, typer.Argument(help="A policy repository.")] = Path(),
     node: Annotated[
-        Optional[list[str]],
-        typer.Option("--node", help="Only this node's files; others stay. May be repeated."),
+        list[str] | None,
+        typer.Option(
+            "--node", metavar="NAME", help="Only this node's files; others stay. May be repeated."
+        ),
     ] = None,
     target: Annotated[
-        Optional[list[str]],
-        typer.Option("--target", help="Only this target's files; others stay. May be repeated."),
+        list[str] | None,
+        typer.Option(
+            "--target",
+            metavar="NAME",
+            help="Only this target's files; others stay. May be repeated.",
+        ),
     ] = None,
     check: Annotated[
         bool,
@@ -136,19 +143,19 @@ def explain(
     node: Annotated[str, typer.Argument(help="Name of a node of the policy.")],
     project: ProjectOption = Path(),
     comm: Annotated[
-        Optional[str], typer.Option(help="A thread's name, as ps -eLo comm shows it.")
+        str | None, typer.Option(help="A thread's name, as ps -eLo comm shows it.")
     ] = None,
     leader_comm: Annotated[
-        Optional[str], typer.Option("--leader-comm", help="Name of the thread's process.")
+        str | None, typer.Option("--leader-comm", help="Name of the thread's process.")
     ] = None,
     cgroup: Annotated[
-        Optional[str], typer.Option(help="The thread's cgroup, without a leading slash.")
+        str | None, typer.Option(help="The thread's cgroup, without a leading slash.")
     ] = None,
-    cmdline: Annotated[Optional[str], typer.Option(help="The process's command line.")] = None,
+    cmdline: Annotated[str | None, typer.Option(help="The process's command line.")] = None,
     kthread: Annotated[
         bool, typer.Option("--kthread", help="The name is that of a kernel thread.")
     ] = False,
-    cpu: Annotated[Optional[int], typer.Option(help="A CPU number: whose is it?", min=0)] = None,
+    cpu: Annotated[int | None, typer.Option(help="A CPU number: whose is it?", min=0)] = None,
     output: FormatOption = "text",
 ) -> None:
     """Say which rule, tier and CPUs a thread gets on a node, whose a CPU is, and why."""
@@ -164,12 +171,13 @@ def explain(
 )
 def collect(
     out: Annotated[
-        Optional[Path],
+        Path | None,
         typer.Option("--out", "-o", help="File to write; omitted: standard output."),
     ] = None,
-    name: Annotated[Optional[str], typer.Option(help="Node name; omitted: the host name.")] = None,
+    name: Annotated[str | None, typer.Option(help="Node name; omitted: the host name.")] = None,
     label: Annotated[
-        Optional[list[str]], typer.Option(help="KEY=VALUE for node selectors. May be repeated.")
+        list[str] | None,
+        typer.Option("--label", metavar="KEY=VALUE", help="For node selectors. May be repeated."),
     ] = None,
     sysroot: Annotated[
         Path, typer.Option(help="Root of another machine's mounted or copied file system.")
@@ -199,7 +207,7 @@ def validate(
 @app.command(epilog="Example: tierc rule TRC201")
 def rule(
     code: Annotated[
-        Optional[str], typer.Argument(help="A finding's code; omitted: the list of all.")
+        str | None, typer.Argument(help="A finding's code; omitted: the list of all.")
     ] = None,
 ) -> None:
     """Print what a finding means and what to do about it."""

@@ -174,7 +174,6 @@ class Sink:
                 found.related,
                 found.help,
             )
-            if (seen := merged.get(key)) is not None:
-                found = replace(found, nodes=tuple(sorted({*seen.nodes, *found.nodes})))
-            merged[key] = found
+            before = merged[key].nodes if key in merged else ()
+            merged[key] = replace(found, nodes=tuple(sorted({*before, *found.nodes})))
         return tuple(sorted(merged.values(), key=lambda d: d.sort_key))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from compiler.patterns import CmdlineRegex, Glob
+from compiler.patterns import CmdlineRegex, Glob, truncate_comm
 from compiler.pipeline import CompiledClass
 from compiler.plan import Condition, NodePlan, Unit
 from compiler.policy import Ladder
@@ -29,14 +29,18 @@ class Thread:
         parts = [
             f'{word} "{value}"'
             for word, value in (
-                ("kernel thread" if self.kthread else "comm", self.comm),
-                ("leader comm", self.leader_comm),
+                ("kernel thread" if self.kthread else "comm", _cut(self.comm)),
+                ("leader comm", _cut(self.leader_comm)),
                 ("cgroup", self.cgroup),
                 ("cmdline", self.cmdline),
             )
             if value is not None
         ]
         return ", ".join(parts)
+
+
+def _cut(name: str | None) -> str | None:
+    return None if name is None else truncate_comm(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +109,18 @@ class NodeAnswer:
 
 
 def match(condition: Condition, thread: Thread) -> tuple[Verdict, tuple[str, ...]]:
-    """Tell whether a rule's condition takes a thread, and what is unknown where it could."""
+    """Tell whether a rule's condition takes a thread, and what is unknown where it could.
+
+    Names are cut to the 15 bytes that a scheduler sees; /proc shows more for kernel threads.
+    """
     unknown: list[str] = []
+    comm, leader = _cut(thread.comm), _cut(thread.leader_comm)
     if thread.kthread != (condition.kthread is not None):
         return "no", ()
     for word, pattern, value in (
-        ("kernel thread name", condition.kthread, thread.comm),
-        ("comm", condition.comm, thread.comm),
-        ("leader comm", condition.leader_comm, thread.leader_comm),
+        ("kernel thread name", condition.kthread, comm),
+        ("comm", condition.comm, comm),
+        ("leader comm", condition.leader_comm, leader),
     ):
         if pattern is None:
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from compiler.catalog import all_codes
@@ -29,20 +29,40 @@ class Judged:
 
 
 def run_rules(compilation: Compilation, sink: Sink, rules: Iterable[Rule] = RULES) -> None:
-    """Run lint rules; a crash in one is one finding that names it."""
+    """Run the lint rules that are not off; a crash in one is one finding that names it."""
     place = _some_place(compilation.policy)
+    severities = compilation.policy.project.spec.lint.severity
     for rule in rules:
+        if severities.get(rule.code.id) == "off":
+            continue
         try:
-            sink.extend(list(rule.check(compilation)))
+            found = list(rule.check(compilation))
         except Exception as error:  # a rule must not take the others' findings with it
+            said = " ".join(f"{type(error).__name__}: {error}".split())
             sink.add(
                 codes.RULE_CRASHED.at(
                     place,
-                    f"rule {rule.code.id} ({rule.code.name}) failed: "
-                    f"{type(error).__name__}: {error}",
-                    help="please report it; set lint.severity to off for this rule meanwhile",
+                    f"rule {rule.code.id} ({rule.code.name}) failed: {said}",
+                    help="please report it with the documents that cause it; meanwhile "
+                    f"lint: {{severity: {{{rule.code.id}: off}}}} in the project leaves the rule "
+                    "out",
                 )
             )
+            continue
+        sink.extend(_not_said(found, rule, sink))
+
+
+def _not_said(found: Sequence[Diagnostic], rule: Rule, sink: Sink) -> list[Diagnostic]:
+    """Leave out the nodes for which an earlier pass has said the same."""
+    if not rule.yields_to:
+        return list(found)
+    said = {node for one in sink if one.code in rule.yields_to for node in one.nodes}
+    out = []
+    for one in found:
+        nodes = tuple(node for node in one.nodes if node not in said)
+        if nodes or not one.nodes:
+            out.append(replace(one, nodes=nodes))
+    return out
 
 
 def _some_place(policy: Policy) -> Span:
@@ -52,51 +72,61 @@ def _some_place(policy: Policy) -> Span:
 def judge(sink: Sink, policy: Policy | None, files: Mapping[str, SourceFile]) -> Judged:
     """Apply the project's severities and the inline suppressions.
 
-    Only lint rules (adjustable codes) obey either; trying it on anything else is a finding.
+    Only lint rules (adjustable codes) obey either; trying it on anything else is a finding.  A
+    comment that silences nothing is one too, unless it names the code of that finding as well, or
+    only codes that the project has switched off.
     """
     severities: Mapping[str, str] = {}
     if policy is not None:
         severities = policy.project.spec.lint.severity
         _check_severities(policy, sink)
     wanted = [s for path in sorted(files) for s in files[path].suppressions]
+    by_line: dict[tuple[str, int], list[Suppression]] = {}
+    for one in wanted:
+        by_line.setdefault((one.path, one.line), []).append(one)
     used: set[tuple[Span, str]] = set()
     suppressed = 0
     kept: list[Diagnostic] = []
     known = all_codes()
-    by_line: dict[tuple[str, int], list[Suppression]] = {}
-    for one in wanted:
-        by_line.setdefault((one.path, one.line), []).append(one)
-    for finding in sink.sorted():
-        code = known[finding.code]
-        if code.adjustable:
-            level = severities.get(finding.code)
-            if level == "off":
-                continue
-            if level is not None:
-                finding = replace(finding, severity=Severity.parse(level))
+    for original in sink.sorted():
+        finding: Diagnostic | None = original
+        if known[original.code].adjustable:
             hits = [
                 s
-                for s in by_line.get((finding.span.path, finding.span.line), ())
-                if finding.code in s.codes
+                for s in by_line.get((original.span.path, original.span.line), ())
+                if original.code in s.codes
             ]
-            if hits:
-                used |= {(s.comment_span, finding.code) for s in hits}
+            finding = _adjusted(original, severities)
+            if hits and finding is not None:
+                used |= {(s.comment_span, original.code) for s in hits}
                 suppressed += 1
                 continue
-        kept.append(finding)
-    extra = Sink()
+        if finding is not None:
+            kept.append(finding)
     for one in wanted:
-        for name in one.codes:
-            if (one.comment_span, name) not in used:
-                extra.add(_unused(one, name))
-    level = severities.get(codes.UNUSED_SUPPRESSION.id)
-    for finding in extra:
-        if finding.code == codes.UNUSED_SUPPRESSION.id and level is not None:
-            if level == "off":
-                continue
-            finding = replace(finding, severity=Severity.parse(level))
-        kept.append(finding)
+        unused = [
+            name
+            for name in one.codes
+            if (one.comment_span, name) not in used
+            and (name not in known or severities.get(name) != "off")
+            and (name != codes.UNUSED_SUPPRESSION.id or len(one.codes) == 1)
+        ]
+        spare = codes.UNUSED_SUPPRESSION.id in one.codes and len(one.codes) > 1
+        for found in (_unused(one, name) for name in unused):
+            if found.code != codes.UNUSED_SUPPRESSION.id:
+                kept.append(found)
+            elif (adjusted := _adjusted(found, severities)) is not None:
+                suppressed += spare
+                kept += [] if spare else [adjusted]
     return Judged(tuple(sorted(kept, key=lambda d: d.sort_key)), suppressed)
+
+
+def _adjusted(finding: Diagnostic, severities: Mapping[str, str]) -> Diagnostic | None:
+    """Return the finding at the project's severity, None where it is off."""
+    level = severities.get(finding.code)
+    if level is None:
+        return finding
+    return None if level == "off" else replace(finding, severity=Severity.parse(level))
 
 
 def _unused(suppression: Suppression, name: str) -> Diagnostic:

@@ -55,10 +55,10 @@ def _obstacles(enforce: Enforce, facts: NodeFacts) -> list[str]:
         out.append("the kernel has no BTF")
     if spec.cpus.isolated:
         out.append(f"isolcpus={spec.cpus.isolated} makes a sched_ext scheduler fail to register")
-    if spec.kubelet is not None and spec.kubelet.present:
-        if not enforce.accept_unenforced_cpu_limits:
-            out.append(
-                "the node runs a kubelet, and acceptUnenforcedCpuLimits is not set: CPU limits "
-                "of pods may go unenforced"
-            )
+    kubelet = spec.kubelet is not None and spec.kubelet.present
+    if kubelet and not enforce.accept_unenforced_cpu_limits:
+        out.append(
+            "the node runs a kubelet, and acceptUnenforcedCpuLimits is not set: CPU limits of "
+            "pods may go unenforced"
+        )
     return out

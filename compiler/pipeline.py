@@ -10,7 +10,6 @@ from compiler.artifact import Artifact, canonical_json
 from compiler.assemble import assemble
 from compiler.codes import placement as placement_codes
 from compiler.codes import resolution as resolution_codes
-from compiler.codes.safety import BROKEN_INVARIANT
 from compiler.decode import Loaded
 from compiler.diagnostics import Diagnostic, Related, Sink, Span
 from compiler.model.facts import NodeFacts
@@ -209,11 +208,15 @@ def _plan(
             )
         )
     for broken in safety.check(plan):
+        starved = broken.kind == safety.STARVED
+        rule = resolution.rules[broken.rule] if starved and broken.rule is not None else None
         sink.add(
-            BROKEN_INVARIANT.at(
-                node.key_span("spec"),
-                f"the compiled plan breaks an invariant ({broken.kind}): {broken.message}",
-                help="this is a fault of tierc; please report it with these documents",
+            broken.code.at(
+                rule.matcher.span if rule is not None else node.key_span("spec"),
+                broken.message,
+                help="narrow the demotion, or keep node-infra with a higher precedence"
+                if starved
+                else "this is a fault of tierc; please report it with these documents",
             )
         )
     return plan

@@ -43,6 +43,8 @@ class Violation:
     kind: str
     """Kebab-case word, one per invariant, stable."""
     message: str
+    rule: int | None = None
+    """Id of the rule that breaks it, where it is one."""
 
     @property
     def code(self) -> Code:
@@ -307,6 +309,7 @@ def _node_software(plan: NodePlan) -> Iterator[Violation]:
                 STARVED,
                 f"{comm} in cgroup {cgroup} gets tier {names.get(band.tier, band.tier)}, below "
                 f"background, {_by(rule)}",
+                rule=None if rule is None else rule.id,
             )
 
 

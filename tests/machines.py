@@ -161,14 +161,15 @@ def hybrid(**more: Any) -> NodeFacts:
     )
 
 
-def random_machine(rng: Random, max_cores: int) -> NodeFacts:
+def random_machine(rng: Random, max_cores: int, max_caches: int = 3) -> NodeFacts:
     """Make a machine with any mixture of the traits that placement looks at."""
     n = rng.choice([1, 2, *range(3, max_cores + 1), *range(max(1, max_cores - 3), max_cores + 1)])
     smt = rng.choice(["none", "some", "all"])
     widths = [{"none": 1, "all": 2, "some": rng.choice([1, 2])}[smt] for _ in range(n)]
     siblings = _numbered(rng, widths)
     cpus = sorted(cpu for core in siblings for cpu in core)
-    caches, nodes = rng.choice([0, 1, 2, 2, 3, 3]), rng.choice([0, 1, 1, 2])
+    caches = rng.choice([0, 1, *range(2, max_caches + 1), *range(2, max_caches + 1)])
+    nodes = rng.choice([0, 1, 1, 2])
     kinds = rng.choice(
         [["standard"], ["performance", "efficiency"], ["performance", "efficiency", "lowpower"]]
     )
@@ -243,9 +244,30 @@ def _numbered(rng: Random, widths: Sequence[int]) -> list[list[int]]:
     return siblings
 
 
-def machines(*, max_cores: int = 7) -> st.SearchStrategy[NodeFacts]:
+def machines(*, max_cores: int = 7, max_caches: int = 3) -> st.SearchStrategy[NodeFacts]:
     """Draw a machine; from a seed, because drawing part by part makes nearly all of them tiny."""
-    return st.integers(0, 2**48).map(lambda seed: random_machine(Random(seed), max_cores))
+    return st.integers(0, 2**48).map(
+        lambda seed: random_machine(Random(seed), max_cores, max_caches)
+    )
+
+
+def cached_machines(*, max_cores: int, max_caches: int) -> st.SearchStrategy[NodeFacts]:
+    """Draw a machine of equal cores in many caches of any size, with ids in any order."""
+
+    def make(seed: int) -> NodeFacts:
+        rng = Random(seed)
+        n = rng.randint(4, max_cores)
+        caches = rng.randint(2, max_caches)
+        of = [rng.randrange(caches) for _ in range(n)]
+        kinds = rng.choice([["standard"], ["performance", "efficiency"]])
+        return facts(
+            [{"cpus": [i], "llc": of[i], "numa": 0, "kind": rng.choice(kinds)} for i in range(n)],
+            online=f"0-{n - 1}",
+            llcs={c: [i for i in range(n) if of[i] == c] for c in range(caches)},
+            numa={0: f"0-{n - 1}"},
+        )
+
+    return st.integers(0, 2**48).map(make)
 
 
 WORDS: Final[tuple[Preference, ...]] = get_args(Preference)

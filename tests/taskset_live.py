@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-
 _WORKER = r"""
 import ctypes, os, sys, threading
 libc = ctypes.CDLL(None)
@@ -141,7 +140,9 @@ class Shell:
 
     def environ(self, shims: Path | None = None) -> Mapping[str, str]:
         path = f"{shims}:{self.path}" if shims else self.path
-        return {"PATH": path, "TIERC_ETC": str(self.etc), **self.env}
+        # What a killed script leaves in TMPDIR goes with the test.
+        more = {"TIERC_ETC": str(self.etc), "TMPDIR": str(self.state.parent)}
+        return {"PATH": path, **more, **self.env}
 
     def run(
         self, script: Path, *options: str, shims: Path | None = None, **env: str
@@ -284,5 +285,3 @@ class FakeProc:
             '  [ -e "$f" ] || exit 1\n'
             '  printf "Name:\\tx\\nCpus_allowed_list:\\t%s\\n" "$2" >"$f"\ndone',
         )
-
-

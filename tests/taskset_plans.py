@@ -117,9 +117,7 @@ def two_cpus() -> tuple[int, int]:
     return first, second
 
 
-def rule(
-    id_: int, band: int, unit: str | None = None, spawns: bool = False, **match: str
-) -> Rule:
+def rule(id_: int, band: int, unit: str | None = None, spawns: bool = False, **match: str) -> Rule:
     """Return a rule; the keywords are fields of its condition."""
     return Rule(
         id=id_, unit=unit or f"unit-{id_}", band=band, match=Condition(**match), spawns=spawns

@@ -33,7 +33,11 @@ def test_help_and_version_import_nothing_heavy(args: list[str]) -> None:
         f"print(sorted(set({HEAVY!r}) & set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, *args], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", program, *args],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.stderr.strip().splitlines()[-1] == "[]"
 
@@ -258,7 +262,9 @@ def test_collect_replaces_only_when_told_and_keeps_what_people_wrote(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     target = tmp_path / "here.yaml"
-    assert call(capsys, "facts", "collect", "--name", "here", "--label", "a=b", "-o", target)[0] == 0
+    assert (
+        call(capsys, "facts", "collect", "--name", "here", "--label", "a=b", "-o", target)[0] == 0
+    )
     text = target.read_text() + "  overrides:\n    podsRoot: kubepods.slice\n"
     target.write_text(text)
     code, _, err = call(capsys, "facts", "collect", "--name", "here", "-o", target)

@@ -55,7 +55,12 @@ DOCUMENTS = (
     intent("one", 'workload: {match: [{comm: "a*"}, {comm: b}]}\nprotect: all\nlane: {cores: 2}'),
     intent("two", 'workload: {match: [{comm: "ab*"}]}\nkeep: interactive'),
     intent("three", "workload: {group: batch}\ndemote: background\nprefer: [leftovers]"),
-    intent("four", 'workload: {engine: sglang, version: "0.5.2"}\nprotect: decode\nlane: {cores: {min: 1, max: 3}}'),
+    intent(
+        "four",
+        'workload: {engine: sglang, version: "0.5.2"}\n'
+        "protect: decode\n"
+        "lane: {cores: {min: 1, max: 3}}",
+    ),
     intent("five", "workload: {group: node-infra}\nkeep: system"),
     BOX,
     BOX.replace("name: box, labels: {pool: small}", "name: box-b"),

@@ -157,6 +157,15 @@ class TestSets:
         assert where(both) == {"serving": "2-3,6-7"}
         assert said(both) == []
 
+    def test_near_exactly_one_core(self) -> None:
+        machine = pairs(4, adjacent=True, devices=(gpu("gpu0", "6-7"),))
+        found = placed(machine, lane(require=("gpu-local",)))
+        assert where(found) == {"serving": "6-7"}
+
+    def test_a_core_with_a_far_sibling_is_not_near(self) -> None:
+        machine = pairs(4, adjacent=True, devices=(gpu("gpu0", "3-4,6-7"),))
+        assert where(placed(machine, lane(prefer=("gpu-local",)))) == {"serving": "6-7"}
+
     def test_nic_local(self) -> None:
         machine = plain(8, devices=(gpu("nic0", "5-6", kind="nic"),))
         assert where(placed(machine, lane(least=2, prefer=("nic-local",)))) == {"serving": "5-6"}
@@ -358,12 +367,14 @@ class TestSmallMachines:
 
     def test_a_number_is_not_shared(self) -> None:
         (refusal,) = refused(plain(4), lane(least=4), keep=1)
+        assert "share:" not in refusal.help
         assert refusal.message == (
             "lane serving needs 4 cores; the machine has 4 usable (0-3), 1 of them for housekeeping"
         )
 
     def test_exclusive_lanes_leave_no_place_for_housekeeping(self) -> None:
         (refusal,) = refused(plain(4), lane(least=4, share="exclusive"))
+        assert "share: open or guarded" in refusal.help
         assert (refusal.about, refusal.kind) == ("serving", "too-few-cores")
         assert refusal.message == (
             "lane serving needs 4 cores; the machine has 4 usable (0-3), 1 of them for housekeeping"
@@ -471,6 +482,12 @@ class TestLocality:
             "of the allowed CPUs 12-31"
         )
 
+    def test_the_requirement_is_named_where_the_machine_is_just_large_enough(self) -> None:
+        (refusal,) = refused(
+            plain(4, devices=(gpu("gpu0", "0-1"),)), lane(least=4, require=("gpu-local",))
+        )
+        assert refusal.kind == "require-gpu-local"
+
     def test_preferred_and_too_few_near(self) -> None:
         found = placed(
             two_nodes(overrides={"allowed": "12-31"}), lane(least=6, prefer=("gpu-local",))
@@ -576,6 +593,21 @@ def test_a_search_cut_short_says_so_and_how_far_off_it_may_be() -> None:
         "split cores 0, caches 1, NUMA nodes 0), no choice costs less than (same-llc 0, split "
         "cores 0, caches 0, NUMA nodes 0)",
     )
+
+
+def test_growth_cut_short_says_so() -> None:
+    machine = facts(
+        [{"cpus": "0-1", "llc": 0}, {"cpus": "2-5", "llc": 1}],
+        online="0-5",
+        llcs={0: "0-1", 1: "2-5"},
+    )
+    request = lane(least=1, most=4, require=("same-llc",))
+    assert where(placed(machine, request)) == {"serving": "2-5"}
+    short = place(topology_of(machine), [request], 1, system_tier=SYSTEM, effort=1)
+    assert isinstance(short, Placement)
+    assert short.lanes["serving"].cores == 1
+    assert ("serving", "search-stopped") in [(d.about, d.kind) for d in short.degradations]
+    assert any("smaller than they could be" in d.message for d in short.degradations)
 
 
 def test_a_search_for_room_cut_short_is_no_proof() -> None:

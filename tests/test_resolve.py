@@ -195,7 +195,9 @@ def test_irq_threads_have_a_tier_and_no_rule(tmp_path: Path) -> None:
             "@pods is unknown",
         ),
         (
-            'workload: {engine: vllm, gpus: ["0000:99:00.0"]}\nprotect: decode\nprefer: [gpu-local]',
+            'workload: {engine: vllm, gpus: ["0000:99:00.0"]}\n'
+            "protect: decode\n"
+            "prefer: [gpu-local]",
             "TRC318",
             "no GPU '0000:99:00.0'",
         ),
@@ -370,11 +372,13 @@ def test_two_engines_of_one_kind_need_something_that_tells_them_apart(tmp_path: 
 def test_two_engines_told_apart_by_cgroup_are_fine(tmp_path: Path) -> None:
     one = intent(
         "one",
-        'workload: {engine: vllm, version: "0.24.0", cgroup: "system.slice/a.service/**"}\nprotect: decode',
+        'workload: {engine: vllm, version: "0.24.0", cgroup: "system.slice/a.service/**"}\n'
+        "protect: decode",
     )
     two = intent(
         "two",
-        'workload: {engine: vllm, version: "0.24.0", cgroup: "system.slice/b.service/**"}\nprotect: [{path: decode, tier: critical}]',
+        'workload: {engine: vllm, version: "0.24.0", cgroup: "system.slice/b.service/**"}\n'
+        "protect: [{path: decode, tier: critical}]",
     )
     compilation, findings = build(tmp_path, one, two)
     assert not errors(findings)
@@ -395,7 +399,9 @@ def test_the_documented_sample_has_no_false_conflict(tmp_path: Path) -> None:
     documents = [
         intent(
             "chat",
-            "workload: {engine: vllm, tensorParallel: 2}\nprotect: [decode, {path: ttft, tier: interactive}]\nlane: {cores: 3}",
+            "workload: {engine: vllm, tensorParallel: 2}\n"
+            "protect: [decode, {path: ttft, tier: interactive}]\n"
+            "lane: {cores: 3}",
         ),
         intent(
             "code", "workload: {engine: sglang, tensorParallel: 2}\nprotect: all\nlane: {cores: 2}"
@@ -411,7 +417,7 @@ def test_the_documented_sample_has_no_false_conflict(tmp_path: Path) -> None:
     assert len(plan_of(compilation).rules) > 80
 
 
-# -- intents that only place ------------------------------------------------------------------------
+# -- intents that only place ---------------------------------------------------------------------
 
 
 def test_a_placing_intent_and_a_protecting_one_complete_each_other(tmp_path: Path) -> None:
@@ -439,7 +445,7 @@ def test_node_software_does_not_fall_into_another_verbs_lane(tmp_path: Path) -> 
     assert (plan.bands[sshd.band].cpus & lane.cpus) != plan.bands[sshd.band].cpus
 
 
-# -- above -------------------------------------------------------------------------------------------
+# -- above ---------------------------------------------------------------------------------------
 
 
 def test_above_orders_intents_of_one_tier(tmp_path: Path) -> None:
@@ -475,12 +481,16 @@ def test_above_against_the_ladder_warns(tmp_path: Path) -> None:
     assert only(findings, "TRC314").span.line == 7
 
 
-# -- lanes --------------------------------------------------------------------------------------------
+# -- lanes ---------------------------------------------------------------------------------------
 
 
 def test_a_lane_is_sized_from_the_profile_when_nothing_is_written(tmp_path: Path) -> None:
     # vLLM at tensor parallelism 2: api 1-2, engine-step 1-2, two workers of one core each
-    body = 'workload: {engine: vllm, version: "0.24.0", tensorParallel: 2}\nprotect: decode\nprefer: [gpu-local]'
+    body = (
+        'workload: {engine: vllm, version: "0.24.0", tensorParallel: 2}\n'
+        "protect: decode\n"
+        "prefer: [gpu-local]"
+    )
     compilation, findings = build(tmp_path, intent("chat", body))
     assert not errors(findings)
     (lane,) = plan_of(compilation).lanes
@@ -583,7 +593,7 @@ def test_two_cgroups_combine_only_when_one_contains_the_other(tmp_path: Path) ->
     assert "neither contains the other" in only(findings, "TRC315").message
 
 
-# -- modes ---------------------------------------------------------------------------------------------
+# -- modes ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -628,7 +638,7 @@ def test_a_node_that_no_enforce_entry_selects_is_only_observed(tmp_path: Path) -
     assert plan_of(compilation).mode == "observe"
 
 
-# -- classes -------------------------------------------------------------------------------------------
+# -- classes -------------------------------------------------------------------------------------
 
 
 def test_equal_nodes_share_one_plan_and_a_label_that_selects_splits_them(tmp_path: Path) -> None:

@@ -77,7 +77,9 @@ def test_what_is_left_out_is_said() -> None:
 
 
 @pytest.mark.parametrize("rules", [RULES, [], RULES[:1], RULES[4:5], RULES[5:6]])
-@pytest.mark.parametrize("checker", [["dash", "-n"], ["busybox", "sh", "-n"], ["shellcheck", "-s", "sh"]])
+@pytest.mark.parametrize(
+    "checker", [["dash", "-n"], ["busybox", "sh", "-n"], ["shellcheck", "-s", "sh"]]
+)
 def test_shells_and_shellcheck_accept_the_scripts(
     tool: Callable[[str], str], tmp_path: Path, rules: list[object], checker: list[str]
 ) -> None:
@@ -85,7 +87,10 @@ def test_shells_and_shellcheck_accept_the_scripts(
         script = tmp_path / os.path.basename(path)
         script.write_text(text)
         done = subprocess.run(
-            [tool(checker[0]), *checker[1:], str(script)], capture_output=True, text=True, check=False
+            [tool(checker[0]), *checker[1:], str(script)],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -96,7 +101,9 @@ def test_names_in_a_plan_are_only_text(
 ) -> None:
     """The pipeline refuses such names; the scripts do not rely on that."""
     left = LeftOut(feature="x", unit=hostile, rules=(), message=hostile)
-    one = plan([rule(0, FIRST, hostile, comm="w*")], on=ON, bands=BANDS, lane=hostile, left_out=[left])
+    one = plan(
+        [rule(0, FIRST, hostile, comm="w*")], on=ON, bands=BANDS, lane=hostile, left_out=[left]
+    )
     where = write_scripts(one, tmp_path / "node")
     subprocess.run([tool("shellcheck"), "-s", "sh", str(where / "apply.sh")], check=True)
     shell = make_shell("dash", tool, tmp_path)

@@ -78,7 +78,7 @@ def test_kernel_threads_match_kthread_rules_and_no_others(host: Host) -> None:
     got = [host.proc.allowed(pid) for pid in range(2, 9)]
     # 3 may not be set, and 5 is a kernel thread of one CPU: both are left without a word.
     assert got == ["0", "1", "2-3", "1", "0", "0", "0"]
-    assert "skipped, " not in out
+    assert "tierc: skipped, " not in out
     host.revert()
     assert [host.proc.allowed(pid) for pid in range(2, 9)] == ["0-3", "1", "0-3", "1", *["0-3"] * 3]
 

@@ -149,8 +149,8 @@ def test_older_kernels(
     names: tuple[str, str],
     write: Callable[[Iterable[int]], str],
 ) -> None:
-    cores = pairs(range(0, 40), range(68, 108))
-    caches = [list(range(0, 40)) + list(range(68, 108))]
+    cores = pairs(range(40), range(68, 108))
+    caches = [list(range(40)) + list(range(68, 108))]
     sys = write_sys(
         tmp_path / "sys", "0-39,68-107", cores, {(3, "Unified"): caches}, names=names, write=write
     )
@@ -160,7 +160,10 @@ def test_older_kernels(
 def test_offline_cpus_are_cut_out(shell: Shell, tmp_path: Path) -> None:
     """CPU 0 and a sibling are offline; lists may still name them."""
     sys = write_sys(
-        tmp_path / "sys", "1-2,4-7", [[0, 4], [1, 5], [2, 6], [3, 7]], {(3, "Unified"): [[*range(8)]]}
+        tmp_path / "sys",
+        "1-2,4-7",
+        [[0, 4], [1, 5], [2, 6], [3, 7]],
+        {(3, "Unified"): [[*range(8)]]},
     )
     want = text("1-2,4-7", [[4], [1, 5], [2, 6], [7]], [[1, 2, 4, 5, 6, 7]])
     assert live_text(shell, sys, tmp_path) == want
@@ -203,12 +206,17 @@ def test_this_machine(shell: Shell, tmp_path: Path) -> None:
     max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
 @given(data=st.data())
-def test_random_machines(shell: Shell, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_random_machines(
+    shell: Shell, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
     ids = data.draw(st.permutations(range(0, 72, 3)))
     threads = data.draw(st.sampled_from([1, 2, 4]))
     cores = [list(ids[n : n + threads]) for n in range(0, len(ids), threads)]
     per_cache = data.draw(st.integers(1, 6))
-    llcs = [sum(cores[n : n + per_cache], []) for n in range(0, len(cores), per_cache)]
+    llcs = [
+        [cpu for core in cores[n : n + per_cache] for cpu in core]
+        for n in range(0, len(cores), per_cache)
+    ]
     off = set(data.draw(st.lists(st.sampled_from(ids), max_size=5)))
     online = str(CpuSet(set(ids) - off))
     tmp = tmp_path_factory.mktemp("machine")
@@ -217,9 +225,7 @@ def test_random_machines(shell: Shell, tmp_path_factory: pytest.TempPathFactory,
     assert live_text(shell, sys, tmp) == text(online, cores, llcs)
 
 
-def test_real_machines(
-    tool: Callable[[str], str], shared: Path, tmp_path: Path
-) -> None:
+def test_real_machines(tool: Callable[[str], str], shared: Path, tmp_path: Path) -> None:
     """Every sysfs snapshot of the corpus, against a reader of this test's own."""
     archives = sorted((shared / "corpus/topology/hwloc-sysfs").glob("*.tar.bz2"))
     assert archives

@@ -11,8 +11,17 @@ RULE_CRASHED: Final = Code(
     "rule-crashed",
     Severity.ERROR,
     """\
-A lint rule failed while it ran. The other rules did their work; this one's findings are unknown.
-It is a fault of tierc: please report it with the documents that cause it.
+A lint rule failed while it ran. The other rules did their work; this one's findings are unknown,
+so a policy is not called clean.
+
+It is a fault of tierc: please report it with the documents that cause it. Until then the rule can
+be left out:
+
+```yaml
+kind: Project
+spec:
+  lint: {severity: {TRC206: off}}
+```
 """,
 )
 UNUSED_SUPPRESSION: Final = Code(
@@ -21,7 +30,19 @@ UNUSED_SUPPRESSION: Final = Code(
     Severity.WARNING,
     """\
 A comment `# tierc: ignore[CODE] reason` silences nothing: the finding is gone, or the comment is
-on another line. Remove it, so that it does not hide a later finding.
+on another line.
+
+It would hide a later finding that nobody has looked at. Remove it. A comment behind a value
+applies to its own line, one on a line of its own to the next line that has content:
+
+```yaml
+match:
+  - {comm: "job-*"}  # tierc: ignore[TRC212] single-user machine
+  # tierc: ignore[TRC212] the same
+  - {comm: "step-*"}
+```
+
+Where a finding comes and goes with the nodes of a policy, name TRC921 in the same comment.
 """,
     adjustable=True,
 )
@@ -31,7 +52,10 @@ NOT_SUPPRESSIBLE: Final = Code(
     Severity.ERROR,
     """\
 A comment tries to silence a finding that is no lint rule, or the project changes its severity.
-Errors of the language, conflicts and refusals cannot be silenced: tierc would have to guess.
+
+Errors of the language, conflicts and refusals cannot be silenced: tierc would have to guess what
+was meant. Remove the comment or the line in `lint.severity`, and what the finding is about.
+`tierc rule CODE` says whether a code is a lint rule.
 """,
 )
 UNKNOWN_CODE: Final = Code(
@@ -39,6 +63,7 @@ UNKNOWN_CODE: Final = Code(
     "unknown-code",
     Severity.ERROR,
     """\
-A suppression or `lint.severity` names a code that does not exist. `tierc rule` lists all codes.
+A suppression or `lint.severity` names a code that does not exist, so it silences nothing and
+changes nothing. Correct it; `tierc rule` lists all codes.
 """,
 )

@@ -15,8 +15,8 @@ from compiler.facts.collect import FactsError, collect
 from compiler.facts.validate import validate
 from compiler.facts.write import facts_yaml
 from compiler.model.facts import NodeFacts
-from compiler.report.text import render_text, summary
 from compiler.reading.files import read_bytes
+from compiler.report.text import render_text, summary
 from compiler.source import SourceFile, parse_source, read_source
 
 

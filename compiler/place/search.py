@@ -160,7 +160,7 @@ class _Search:
         if self.best is None or found < self.best:
             self.best = found
         undecided = open_ - used
-        if found[0] == floor or not undecided:
+        if found[0] <= floor or not undecided:
             return
         share = dict.fromkeys(sorted(undecided), 0)
         for item in taken:

@@ -19,9 +19,7 @@ def render_thread(answer: ThreadAnswer) -> str:
             f"{answer.default_cpus}"
         )
     else:
-        lines.append(
-            f"  matches no rule: tier {answer.default_tier}, CPUs {answer.default_cpus}"
-        )
+        lines.append(f"  matches no rule: tier {answer.default_tier}, CPUs {answer.default_cpus}")
     for other in answer.possible:
         if other is not full:
             lines.append(

@@ -15,8 +15,6 @@ def table(rows: Sequence[Sequence[str]], *, indent: int = 0, gap: int = 2) -> li
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
     for row in rows:
-        cells = [
-            cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width
-        ]
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width]
         lines.append((" " * indent + (" " * gap).join(cells)).rstrip())
     return lines

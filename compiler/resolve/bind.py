@@ -11,8 +11,8 @@ from compiler.diagnostics import Related, Severity, Sink
 from compiler.model.facts import NodeFacts
 from compiler.model.selector import PodSelector
 from compiler.patterns import Glob, PatternTooComplex, contains, intersects
-from compiler.policy import Policy
 from compiler.plan import Condition
+from compiler.policy import Policy
 from compiler.resolve.types import NODE_UNIT, Expansion, Matcher, UnitDraft
 
 PODS = "@pods"

@@ -196,9 +196,7 @@ def _written(
     return Defined(size, span, intent.name, intent.model.spec.precedence)
 
 
-def _derived(
-    policy: Policy, joined: Sequence[Loaded[Intent]], sink: Sink
-) -> Decided[Size] | None:
+def _derived(policy: Policy, joined: Sequence[Loaded[Intent]], sink: Sink) -> Decided[Size] | None:
     """Return the size that the profiles of all joined engines add up to."""
     sizes = [_from_profile(policy, intent, lane_span(intent), sink) for intent in joined]
     known = [size for size in sizes if size is not None]
@@ -263,7 +261,12 @@ def _from_profile(
     profile = policy.profiles.get(work.engine)
     if profile is None:
         return None  # reported when the intent was expanded
-    present = stage_matches(profile.model, work.version, work.tensor_parallel)
+    present = stage_matches(
+        profile.model,
+        work.version,
+        work.tensor_parallel,
+        narrowed=work.cgroup is not None or work.pods is not None,
+    )
     low = high = 0
     for stage, rows in present.items():
         known = profile.model.spec.stages.get(stage)

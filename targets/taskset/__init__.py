@@ -49,7 +49,9 @@ def emit(plan: NodePlan) -> list[Artifact]:
     """
     env = environment(Path(__file__).parent / "templates")
     return [
-        script_artifact("taskset/apply.sh", env.get_template("apply.sh.j2").render(apply_data(plan))),
+        script_artifact(
+            "taskset/apply.sh", env.get_template("apply.sh.j2").render(apply_data(plan))
+        ),
         script_artifact("taskset/revert.sh", env.get_template("revert.sh.j2").render()),
     ]
 

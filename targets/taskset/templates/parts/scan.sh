@@ -57,6 +57,7 @@ scan() {
   done <"$work/groups"
 }
 
+# shellcheck disable=SC2317 # used if a rule asks for one
 in_cgroup() { case $groups in *" $1 "*) return 0 ;; esac; return 1; }
 
 scan_process() {
@@ -71,6 +72,7 @@ END
     [ "$((flags & 0x200000))" = 0 ] || kind=kernel # PF_KTHREAD
   fi
   eval "groups=\${groups_$pid-}"
+  # shellcheck disable=SC2034 # read by open_rules if a rule asks for it
   leader=$first
   open_rules
   [ -n "$open" ] || return 0

@@ -1,0 +1,161 @@
+"""Earlier rules take every thread an intent matches.
+
+Rules are ordered and the first match wins. An intent is shadowed on a node when each of its
+matchers is contained in an earlier rule of another intent that gives another tier or other CPUs.
+
+## Why it matters
+
+The intent is read, counted and shown, and never applied. It comes from a `precedence` set higher
+than needed, from a wide pattern beside it, or from two intents on the very same threads of which
+only one asks for a lane.
+
+## What to do
+
+Raise the `precedence` of the shadowed intent above the one named, narrow the other's pattern, or
+delete the shadowed intent. `tierc explain NODE --comm NAME` shows who has a thread, and why.
+
+Only containment in a single rule is judged. Where several rules take an intent's threads together
+and none alone, nothing is said.
+
+## Example
+
+Wrong, the second never gets a thread:
+
+```yaml
+workload: {match: [{comm: "job-*"}]}
+demote: background
+precedence: 10
+---
+workload: {match: [{comm: "job-live*"}]}
+keep: interactive
+```
+
+Right, narrower goes first at equal precedence:
+
+```yaml
+workload: {match: [{comm: "job-*"}]}
+demote: background
+---
+workload: {match: [{comm: "job-live*"}]}
+keep: interactive
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from compiler.decode import Loaded
+from compiler.diagnostics import Code, Diagnostic, Related, Severity
+from compiler.model.intent import Intent
+from compiler.pipeline import Compilation, CompiledClass
+from compiler.resolve.overlap import condition_contains
+from compiler.resolve.types import ResolvedRule, ResolvedUnit
+from compiler.rules.rule import Rule, on, place_of
+
+CODE: Final = Code("TRC206", "shadowed", Severity.WARNING, __doc__, adjustable=True)
+
+Outcome = tuple[int, int, str | None, bool]
+"""Tier, order, lane, leftovers."""
+
+
+def check(compilation: Compilation) -> Iterator[Diagnostic]:
+    """Find intents that get no thread on a class of nodes."""
+    for group in compilation.classes:
+        yield from _of_class(group)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One rule, and what it gives to whom."""
+
+    rule: ResolvedRule
+    intent: Loaded[Intent] | None
+    standing: tuple[int, bool]
+    outcome: Outcome
+
+    @property
+    def owner(self) -> str | None:
+        return self.intent.name if self.intent is not None else None
+
+
+def _of_class(group: CompiledClass) -> Iterator[Diagnostic]:
+    units = {unit.name: unit for unit in group.resolution.units}
+    lines = [
+        _Line(
+            rule,
+            units[rule.unit].draft.intent,
+            (-rule.precedence, rule.builtin),
+            _outcome(rule, units),
+        )
+        for rule in group.resolution.rules
+    ]
+    mine: dict[str, list[int]] = {}
+    for i, line in enumerate(lines):
+        if line.owner is not None:
+            mine.setdefault(line.owner, []).append(i)
+    for _, indexes in sorted(mine.items()):
+        takers: list[_Line] = []
+        for i in indexes:
+            taker = _taker(lines[i], lines[:i])
+            if taker is None:
+                break
+            takers.append(taker)
+        else:
+            yield on(group, _finding(lines[indexes[0]], takers))
+
+
+def _taker(line: _Line, earlier: Sequence[_Line]) -> _Line | None:
+    """Return an earlier rule of another intent that leaves ``line`` no thread.
+
+    At equal standing an earlier rule contains a later one only where their conditions are equal,
+    which saves comparing the patterns of all pairs.
+    """
+    for other in earlier:
+        if other.intent is None or other.owner == line.owner or other.outcome == line.outcome:
+            continue
+        if other.standing < line.standing:
+            if condition_contains(other.rule.condition, line.rule.condition):
+                return other
+        elif other.rule.condition == line.rule.condition and not _is_conflict(
+            other.outcome, line.outcome
+        ):
+            return other
+    return None
+
+
+def _is_conflict(one: Outcome, other: Outcome) -> bool:
+    """Tell whether a tie between the two is an error of resolution already."""
+    lanes = one[2] is not None and other[2] is not None and one[2] != other[2]
+    return one[:2] != other[:2] or lanes
+
+
+def _outcome(rule: ResolvedRule, units: Mapping[str, ResolvedUnit]) -> Outcome:
+    tier, lane = units[rule.tier_unit], units[rule.lane_unit]
+    return tier.tier, tier.order, lane.lane, lane.leftovers
+
+
+def _finding(line: _Line, takers: Sequence[_Line]) -> Diagnostic:
+    assert line.intent is not None
+    related: dict[str, Related] = {}
+    for taker in takers:
+        if taker.intent is None or taker.intent.name in related:
+            continue
+        precedence = taker.rule.precedence
+        standing = f" (precedence {precedence})" if precedence else ""
+        related[taker.intent.name] = Related(
+            place_of(taker.intent, taker.rule.matcher),
+            f"{taker.intent.name} has them first{standing}",
+        )
+    who, name = ", ".join(related), line.intent.name
+    return CODE.at(
+        line.intent.key_span("spec", "workload"),
+        f"no thread reaches {name}: rules of {who} come before and take all it matches",
+        related=related.values(),
+        help=f"give {name} a higher precedence, narrow {who}, or delete {name}",
+    )
+
+
+RULE: Final = Rule(CODE, check)

@@ -1,0 +1,180 @@
+"""Every lint rule against its cases in ``tests/rules``, and the examples of its documentation.
+
+A case is a policy.  Lines that a finding must point at end in ``#!``; the rule must report those
+lines and no others, and the other rules nothing but what the case lists under ``also``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from compiler.diagnostics import Diagnostic
+from compiler.rules import RULES
+from compiler.rules.rule import Rule
+from tests.policies import BOX, HEAD, PROJECT, intent, linted, write
+
+CASES = Path(__file__).parent / "rules"
+FILE = "intents/all.yaml"
+OURS = re.compile(r"TRC2\d\d")
+
+
+@dataclass(frozen=True)
+class Case:
+    code: str
+    name: str
+    documents: str
+    expect: tuple[dict[str, Any], ...] = ()
+    nodes: dict[str, dict[str, str]] = field(default_factory=lambda: {"box": {}})
+    also: tuple[str, ...] = ()
+    project: str = ""
+
+
+def read_cases() -> Iterator[Case]:
+    for path in sorted(CASES.glob("*.yaml")):
+        for row in YAML(typ="safe", pure=True).load(path):
+            lists = {key: tuple(row.pop(key, ())) for key in ("expect", "also")}
+            yield Case(code=path.stem, **row, **lists)
+
+
+ALL = tuple(read_cases())
+
+
+def facts(name: str, changes: dict[str, str]) -> str:
+    """Return the facts of a node: 8 cores of two threads, with what the case changes.
+
+    ``cpus`` replaces the list of CPUs and ``labels`` the labels; ``kubelet`` is added.
+    """
+    text = BOX.replace("name: box", f"name: {name}")
+    if (labels := changes.get("labels")) is not None:
+        text = text.replace("labels: {pool: small}", f"labels: {labels}")
+    if (cpus := changes.get("cpus")) is not None:
+        text = text.replace('{online: 0-15, isolated: ""}', cpus)
+    if (cores := changes.get("cores")) is not None:
+        text = text.replace(
+            "{cpus: 0-15, smt: [0-7, 8-15], llc: 0, numa: 0, kind: standard}", cores
+        )
+    if (kubelet := changes.get("kubelet")) is not None:
+        text += f"  kubelet: {kubelet}\n"
+    return text
+
+
+def documents(text: str) -> str:
+    """Return the documents of a case with the line that all of them begin with."""
+    return "---\n".join(HEAD + part for part in re.split(r"(?m)^---\n", text))
+
+
+def lint(tmp_path: Path, text: str, nodes: dict[str, str], project: str = "") -> list[Diagnostic]:
+    """Return the findings; a policy without nodes has an empty directory of them."""
+    files = {FILE: text, "tierc.yaml": PROJECT + project}
+    files |= {f"nodes/{name}.yaml": node for name, node in nodes.items()}
+    root = write(tmp_path, files)
+    if "box" not in nodes:
+        (root / "nodes/box.yaml").unlink()
+    return list(linted(root)[1])
+
+
+@pytest.mark.parametrize("case", ALL, ids=lambda c: f"{c.code}-{c.name}".replace(" ", "-"))
+def test_case(case: Case, tmp_path: Path) -> None:
+    text = documents(case.documents)
+    nodes = {name: facts(name, changes or {}) for name, changes in case.nodes.items()}
+    findings = lint(tmp_path, text, nodes, case.project)
+    read = [f for f in findings if re.match(r"TRC[0169]", f.code)]
+    assert not read, "the case itself is malformed"
+    mine = [f for f in findings if f.code == case.code]
+    marked = [n for n, line in enumerate(text.splitlines(), 1) if line.endswith("#!")]
+    assert [(f.span.path, f.span.line) for f in mine] == [(FILE, line) for line in marked]
+    assert len(mine) == len(case.expect), "a finding expected is not a line marked"
+    for found, expected in zip(mine, case.expect, strict=True):
+        check(found, expected)
+    others = [f.code for f in findings if OURS.fullmatch(f.code) and f.code != case.code]
+    assert sorted(others) == sorted(case.also)
+
+
+def check(found: Diagnostic, expected: dict[str, Any]) -> None:
+    for word in texts(expected["message"]):
+        assert word in found.message
+    for word in texts(expected.get("help", ())):
+        assert word in found.help
+    for word in texts(expected.get("not", ())):
+        assert word not in found.message + found.help
+    assert found.severity.label == expected.get("severity", default_severity(found.code))
+    if "col" in expected:
+        assert found.span.col == expected["col"]
+    if "nodes" in expected:
+        assert list(found.nodes) == expected["nodes"]
+    if "related" in expected:
+        assert [r.message for r in found.related] == expected["related"]
+    assert found.help
+    assert not found.message.endswith(".")
+    assert "\n" not in found.message
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def default_severity(code: str) -> str:
+    return next(r.code.severity.label for r in RULES if r.code.id == code)
+
+
+def test_the_table_is_complete_and_in_order() -> None:
+    ids = [rule.code.id for rule in RULES]
+    assert ids == [f"TRC{n}" for n in range(201, 201 + len(RULES))]
+    assert all(rule.code.adjustable for rule in RULES)
+    assert len({rule.code.name for rule in RULES}) == len(RULES)
+    modules = {p.stem for p in Path(__file__).parents[1].glob("compiler/rules/*.py")}
+    assert len(modules) == len(RULES) + len({"__init__", "rule", "written", "machine", "threads"})
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.code.id)
+def test_a_rule_has_cases_that_fail_and_cases_that_pass(rule: Rule) -> None:
+    mine = [case for case in ALL if case.code == rule.code.id]
+    assert len([case for case in mine if case.expect]) >= 4
+    assert len([case for case in mine if not case.expect]) >= 4
+
+
+# -- documentation -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.code.id)
+def test_documentation_says_what_why_and_what_to_do(rule: Rule) -> None:
+    doc = rule.code.doc
+    assert re.findall(r"(?m)^## (.*)$", doc) == ["Why it matters", "What to do", "Example"]
+    title, what = doc.split("\n\n")[:2]
+    assert title.endswith(".")
+    assert not what.startswith("#")
+    for section in re.split(r"(?m)^## .*$", doc)[1:3]:
+        assert len(section.split()) >= 20
+    assert max(map(len, doc.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.code.id)
+def test_examples_of_the_documentation_are_what_they_say(rule: Rule, tmp_path: Path) -> None:
+    blocks = re.findall(r"(?ms)^([^\n]*)\n\n```yaml\n(.*?)^```$", rule.code.doc)
+    assert len(blocks) == 2
+    wrong, right = (text for _, text in blocks)
+    assert "wrong" in blocks[0][0].lower() or "Wrong" in rule.code.doc
+    assert blocks[1][0].startswith("Right")
+    bad = lint(tmp_path / "wrong", *example(wrong))
+    good = lint(tmp_path / "right", *example(right))
+    assert {f.code for f in bad if OURS.fullmatch(f.code)} == {rule.code.id}
+    assert not [f for f in good if OURS.fullmatch(f.code) or f.severity.label == "error"]
+
+
+def example(text: str) -> tuple[str, dict[str, str]]:
+    """Return a documented example as documents and nodes: bodies of intents, CPUs of the node."""
+    changes: dict[str, str] = {}
+    out = []
+    for part in text.split("---\n"):
+        if part.startswith("cpus: "):
+            changes["cpus"] = part.removeprefix("cpus: ").strip()
+        else:
+            out.append(intent(f"intent-{len(out)}", part))
+    return "---\n".join(out), {"box": facts("box", changes)}
