@@ -231,15 +231,6 @@ A policy repository has one Project document, `tierc.yaml` at its root; or it ha
 ladders, where one is in force. Remove the other.
 """,
 )
-LATE_BOUND: Final = Code(
-    "TRC324",
-    "late-bound",
-    Severity.INFO,
-    """\
-A rule is bound on the node (pod labels); until it is resolved there it is inactive, never wider.
-""",
-    adjustable=True,
-)
 NODE_UNIT_PLACED: Final = Code(
     "TRC325",
     "node-unit-placed",
