@@ -13,7 +13,6 @@ from compiler.policy import Policy
 from compiler.rules import RULES
 from compiler.rules.rule import Rule
 from compiler.source import SourceFile, Suppression
-from compiler.suggest import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ def run_rules(compilation: Compilation, sink: Sink, rules: Iterable[Rule] = RULE
                     place,
                     f"rule {rule.code.id} ({rule.code.name}) failed: {said}",
                     help="please report it with the documents that cause it; meanwhile "
-                    f"lint: {{severity: {{{rule.code.id}: off}}}} in the project leaves the rule "
+                    f'lint: {{severity: {{{rule.code.id}: "off"}}}} in the project leaves the rule '
                     "out",
                 )
             )
@@ -56,10 +55,15 @@ def _not_said(found: Sequence[Diagnostic], rule: Rule, sink: Sink) -> list[Diagn
     """Leave out the nodes for which an earlier pass has said the same."""
     if not rule.yields_to:
         return list(found)
-    said = {node for one in sink if one.code in rule.yields_to for node in one.nodes}
+    said = {
+        (None if rule.yields_to[one.code] == "node" else one.span, node)
+        for one in sink
+        if one.code in rule.yields_to
+        for node in one.nodes
+    }
     out = []
     for one in found:
-        nodes = tuple(node for node in one.nodes if node not in said)
+        nodes = tuple(n for n in one.nodes if not {(None, n), (one.span, n)} & said)
         if nodes or not one.nodes:
             out.append(replace(one, nodes=nodes))
     return out
@@ -108,7 +112,7 @@ def judge(sink: Sink, policy: Policy | None, files: Mapping[str, SourceFile]) ->
             name
             for name in one.codes
             if (one.comment_span, name) not in used
-            and (name not in known or severities.get(name) != "off")
+            and not (name in known and known[name].adjustable and severities.get(name) == "off")
             and (name != codes.UNUSED_SUPPRESSION.id or len(one.codes) == 1)
         ]
         spare = codes.UNUSED_SUPPRESSION.id in one.codes and len(one.codes) > 1
@@ -132,12 +136,7 @@ def _adjusted(finding: Diagnostic, severities: Mapping[str, str]) -> Diagnostic 
 def _unused(suppression: Suppression, name: str) -> Diagnostic:
     known = all_codes()
     if name not in known:
-        close = nearest(name, known)
-        return codes.UNKNOWN_CODE.at(
-            suppression.comment_span,
-            f"no finding has the code {name}",
-            help=f"did you mean {close[0]}?" if close else "tierc rule lists all codes",
-        )
+        return _unknown(suppression.comment_span, name)
     if not known[name].adjustable:
         return codes.NOT_SUPPRESSIBLE.at(
             suppression.comment_span,
@@ -151,6 +150,13 @@ def _unused(suppression: Suppression, name: str) -> Diagnostic:
     )
 
 
+def _unknown(span: Span, name: str) -> Diagnostic:
+    # No suggestion: codes that look alike have nothing to do with each other.
+    return codes.UNKNOWN_CODE.at(
+        span, f"no finding has the code {name}", help="tierc rule lists all codes"
+    )
+
+
 def _check_severities(policy: Policy, sink: Sink) -> None:
     known = all_codes()
     doc = policy.project_doc
@@ -159,18 +165,12 @@ def _check_severities(policy: Policy, sink: Sink) -> None:
     for name in sorted(policy.project.spec.lint.severity):
         span = doc.key_span("spec", "lint", "severity", name)
         if name not in known:
-            close = nearest(name, known)
-            sink.add(
-                codes.UNKNOWN_CODE.at(
-                    span,
-                    f"no finding has the code {name}",
-                    help=f"did you mean {close[0]}?" if close else "tierc rule lists all codes",
-                )
-            )
+            sink.add(_unknown(span, name))
         elif not known[name].adjustable:
             sink.add(
                 codes.NOT_SUPPRESSIBLE.at(
                     span,
                     f"{name} ({known[name].name}) is not a lint rule; its severity is fixed",
+                    help="remove the line; tierc rule says which codes are lint rules",
                 )
             )

@@ -260,11 +260,18 @@ def cached_machines(*, max_cores: int, max_caches: int) -> st.SearchStrategy[Nod
         caches = rng.randint(2, max_caches)
         of = [rng.randrange(caches) for _ in range(n)]
         kinds = rng.choice([["standard"], ["performance", "efficiency"]])
+        nodes = rng.choice([1, 1, 2])
+        node_of_cache = [rng.randrange(nodes) for _ in range(caches)]
+        torn = rng.random() < 0.2  # a cache over two nodes
+        node = [rng.randrange(nodes) if torn else node_of_cache[of[i]] for i in range(n)]
         return facts(
-            [{"cpus": [i], "llc": of[i], "numa": 0, "kind": rng.choice(kinds)} for i in range(n)],
+            [
+                {"cpus": [i], "llc": of[i], "numa": node[i], "kind": rng.choice(kinds)}
+                for i in range(n)
+            ],
             online=f"0-{n - 1}",
             llcs={c: [i for i in range(n) if of[i] == c] for c in range(caches)},
-            numa={0: f"0-{n - 1}"},
+            numa={k: [i for i in range(n) if node[i] == k] for k in range(nodes)},
         )
 
     return st.integers(0, 2**48).map(make)

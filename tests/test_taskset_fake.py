@@ -240,6 +240,46 @@ def test_every_byte_of_a_name_counts(host: Host) -> None:
     assert [host.proc.allowed(100, tid) for tid in (100, 400, 401)] == ["0-3", "0-3", "2-3"]
 
 
+def test_spaces_at_the_ends_of_a_name_count(host: Host) -> None:
+    for pid, name in enumerate(["w", " w", "w ", " ", "\tw", ""], 10):
+        host.proc.thread(pid, name)
+    host.apply(rule(0, 0, comm="w"), rule(1, 1, comm=" *"))
+    got = [host.proc.allowed(pid) for pid in range(10, 16)]
+    assert got == ["0", "2-3", "0-3", "2-3", "0-3", "0-3"]
+
+
+def test_no_command_line_matches_no_pattern(host: Host) -> None:
+    for pid, line in {10: b"", 11: b"\0\0", 12: b"a\0", 13: b" \0"}.items():
+        host.proc.thread(pid, "w", cmdline=line)
+    host.apply(rule(0, 0, cmdline="x*"))
+    assert [host.proc.allowed(pid) for pid in range(10, 14)] == ["0-3", "0-3", "0", "0"]
+
+
+def test_a_process_with_the_id_of_one_we_changed_is_not_its_heir(host: Host) -> None:
+    """Neither the process that got the id, nor what it starts, has anything of ours."""
+    host.proc.thread(10, "w", start=100)
+    host.proc.thread(10, "w2", tid=11, start=200)
+    host.apply(rule(0, 0, comm="w*"))
+    assert host.proc.allowed(10, 11) == "0"
+    for tid in (10, 11):
+        (host.proc.root / f"proc/10/task/{tid}/stat").unlink()
+    host.proc.thread(10, "new", start=900, allowed="0")
+    host.proc.thread(10, "new2", tid=12, start=901, allowed="0")
+    host.proc.thread(20, "child", ppid=10, start=950, allowed="0")
+    assert "0 restored" in host.apply(rule(0, 0, comm="w*"))
+    assert host.proc.allowed(10) == host.proc.allowed(20) == host.proc.allowed(10, 12) == "0"
+    assert not host.shell.record.exists()
+
+
+def test_a_subset_lacks_no_planned_cache(one_host: Host) -> None:
+    on = machine(range(6), [{c} for c in range(6)], [{0, 1, 2, 3}, {4, 5}], arch="x86_64")
+    assert "planned: llc 0-3" in one_host.apply(on=on, code=3)
+    for cpu in range(4):
+        one_host.proc.cpu(cpu, cache__index0__level="2", cache__index0__type="Data")
+        one_host.proc.cpu(cpu, cache__index0__shared_cpu_list="0-3")
+    one_host.apply(on=on)
+
+
 def test_fewer_cpus_online_than_planned(host: Host) -> None:
     host.proc.thread(10, "w10")
     host.proc.thread(11, "w11")

@@ -50,13 +50,36 @@ def test_one_owner_of_the_state(shell: Shell, scripts: Scripts, tag: str) -> Non
         assert list(shell.state.iterdir()) == []
 
 
-@pytest.mark.parametrize("owner", ["", "junk", "1 0 -", "99999999 5 x", "-1", "*"])
+@pytest.mark.parametrize("owner", ["", "\n", "junk", "1 0 -\n", "99999999 5 x", "-1", "*"])
 def test_a_lock_nobody_holds_is_taken(sh: Shell, scripts: Scripts, tag: str, owner: str) -> None:
     where = scripts(plan([rule(0, FIRST, comm=f"{tag}*")]))
     sh.state.mkdir()
-    (sh.state / "lock").write_text(owner + "\n")
+    (sh.state / "lock").write_text(owner)
     assert sh.run(where / "apply.sh").returncode == 0
     assert list(sh.state.iterdir()) == []
+
+
+def test_many_at_once_after_a_crash(shell: Shell, scripts: Scripts, tag: str) -> None:
+    """The dead owner's lock is taken over by one at a time; the others say who has it."""
+    where = scripts(plan([rule(0, FIRST, comm=f"{tag}*")]))
+    shell.state.mkdir()
+    (shell.state / "lock").write_text("99999999 5 x\n")
+    command = [*shell.argv, str(where / "apply.sh"), "--state", str(shell.state), "--quiet"]
+    with worker(tag) as one:
+        runs = [
+            subprocess.Popen(command, env=shell.environ(), stderr=subprocess.PIPE) for _ in range(6)
+        ]
+        codes = []
+        for run in runs:
+            _, complaint = run.communicate()
+            codes.append(run.returncode)
+            assert (complaint == b"") == (run.returncode == 0), complaint
+        assert set(codes) <= {0, 4}
+        assert 0 in codes
+        assert allowed(one.pid) == ONE
+        assert [p.name for p in shell.state.iterdir()] == ["state"]
+        assert shell.run(where / "revert.sh").returncode == 0
+        assert allowed(one.pid) == UNTOUCHED
 
 
 def test_an_unfinished_takeover_is_refused(sh: Shell, scripts: Scripts) -> None:

@@ -20,7 +20,7 @@ be left out:
 ```yaml
 kind: Project
 spec:
-  lint: {severity: {TRC206: off}}
+  lint: {severity: {TRC206: "off"}}
 ```
 """,
 )

@@ -44,6 +44,7 @@ from compiler.model.intent import Intent
 from compiler.patterns import Glob
 from compiler.pipeline import Compilation
 from compiler.resolve.types import Expansion, Matcher, UnitDraft
+from compiler.rules.irq_thread import means_irq
 from compiler.rules.rule import Rule
 from compiler.rules.written import is_narrowed, item_takes_all, takes_all
 
@@ -82,7 +83,7 @@ def _items(intent: Loaded[Intent]) -> Iterator[Diagnostic]:
         names = [given[key] for key in ("comm", "leaderComm") if key in given]
         if placed or "kthread" in given or item_takes_all(item):
             continue
-        if any(Glob.comm(name).is_empty for name in names):
+        if any(Glob.comm(name).is_empty or means_irq("comm", name) for name in names):
             continue  # it matches nothing, which is the worse fault
         key = next(iter(given))
         patterns = " and ".join(f'{k} "{text}"' for k, text in given.items() if k != "cgroup")

@@ -59,7 +59,7 @@ def check(compilation: Compilation) -> Iterator[Diagnostic]:
         for key, text in item.names:
             if not Glob.comm(text).is_empty:
                 continue
-            if irq_thread.means_irq(text) or rank_in_comm.rank_of(key, text, policy.profiles):
+            if irq_thread.means_irq(key, text) or rank_in_comm.rank_of(key, text, policy.profiles):
                 continue  # the more specific rule says it
             cut = _name(text)
             twins = [

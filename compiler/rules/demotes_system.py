@@ -8,7 +8,8 @@ runtime, D-Bus, or kernel threads that everything waits for.
 Under load a demoted sshd does not answer, a demoted kubelet misses heartbeats until the node is
 declared dead and its pods are moved, and a demoted container runtime kills containers whose probes
 time out. It happens exactly when the node is busy, which is when the demotion acts. The group
-`node-infra` does not help: what users write goes before a built-in group.
+`node-infra` does not help: what users write goes before a built-in group. Below `background` it
+is no matter of judgement: TRC901 refuses such a plan.
 
 ## What to do
 
@@ -43,6 +44,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from compiler.codes.safety import NODE_SOFTWARE_STARVED
 from compiler.decode import Loaded
 from compiler.diagnostics import Code, Diagnostic, Severity, Span
 from compiler.model.intent import Intent
@@ -114,21 +116,22 @@ def _alone(expansions: Sequence[Expansion]) -> list[_Line]:
 def _of_lines(
     lines: Sequence[_Line], threads: Sequence[SystemThread], ladder: Ladder, nodes: tuple[str, ...]
 ) -> Iterator[Diagnostic]:
-    found: dict[Span, tuple[_Line, Loaded[Intent], list[SystemThread]]] = {}
+    found: dict[Span, tuple[_Line, Loaded[Intent], set[SystemThread]]] = {}
     for i, line in enumerate(lines):
         if line.intent is None or line.tier is None or line.tier <= ladder.normal:
             continue
         if _takes_all(line.intent, line.matcher):
             continue  # another rule's finding
         place = place_of(line.intent, line.matcher)
-        hits = found.setdefault(place, (line, line.intent, []))[2]
+        taken = found.setdefault(place, (line, line.intent, set()))[2]
         for thread in threads:
-            if thread in hits or not line.takes(thread, sure=True):
+            if thread in taken or not line.takes(thread, sure=True):
                 continue
             if not any(earlier.takes(thread, sure=False) for earlier in lines[:i]):
-                hits.append(thread)
-    for place, (line, intent, hits) in found.items():
-        if hits and line.tier is not None:
+                taken.add(thread)
+    for place, (line, intent, taken) in found.items():
+        if taken and line.tier is not None:
+            hits = [thread for thread in threads if thread in taken]
             yield replace(_finding(place, intent, hits, ladder.name(line.tier)), nodes=nodes)
 
 
@@ -172,4 +175,4 @@ def _finding(
     )
 
 
-RULE: Final = Rule(CODE, check)
+RULE: Final = Rule(CODE, check, yields_to={NODE_SOFTWARE_STARVED.id: "place"})

@@ -55,7 +55,7 @@ def check(compilation: Compilation) -> Iterator[Diagnostic]:
         if item.stage == "gpu-irq":
             continue  # a profile that says what they are
         for key, text in item.names:
-            if not means_irq(text):
+            if not means_irq(key, text):
                 continue
             never = "" if key == "kthread" else f", and {key} never matches kernel threads"
             yield CODE.at(
@@ -67,9 +67,14 @@ def check(compilation: Compilation) -> Iterator[Diagnostic]:
             )
 
 
-def means_irq(text: str) -> bool:
-    """Tell whether a pattern on names was written for interrupt threads."""
-    return "irq/" in text or (text.startswith("irq") and intersects(Glob.comm(text), _IRQ))
+def means_irq(key: str, text: str) -> bool:
+    """Tell whether a pattern on names was written for interrupt threads.
+
+    ``irq*`` is one on kernel threads; elsewhere it may mean irqbalance.
+    """
+    if "irq/" in text:
+        return True
+    return key == "kthread" and text.startswith("irq") and intersects(Glob.comm(text), _IRQ)
 
 
 RULE: Final = Rule(CODE, check)

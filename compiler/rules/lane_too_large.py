@@ -42,6 +42,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from compiler.codes.placement import QUARANTINED, UNPLACEABLE
 from compiler.decode import Loaded
 from compiler.diagnostics import Code, Diagnostic, Related, Severity, Span
 from compiler.model.intent import CoreRange, Intent
@@ -140,4 +141,4 @@ def _cores(number: int) -> str:
     return "1 core" if number == 1 else f"{number} cores"
 
 
-RULE: Final = Rule(CODE, check, yields_to=frozenset({"TRC400", "TRC401"}))
+RULE: Final = Rule(CODE, check, yields_to={UNPLACEABLE.id: "node", QUARANTINED.id: "node"})

@@ -41,6 +41,7 @@ from compiler.diagnostics import Code, Diagnostic, Severity
 from compiler.patterns import CmdlineRegex
 from compiler.pipeline import Compilation
 from compiler.policy import Policy
+from compiler.rules import irq_thread
 from compiler.rules.rule import Rule
 from compiler.rules.written import Written, item_takes_all, takes_all, written
 
@@ -84,6 +85,8 @@ def _empty(item: Written) -> Iterator[Diagnostic]:
         )
     if item.intent is None or "kthread" not in conditions:
         return
+    if irq_thread.means_irq("kthread", conditions["kthread"]):
+        return  # the more specific rule says it
     work = item.intent.model.spec.workload
     if work.cgroup is not None or work.pods is not None:
         word = "cgroup" if work.cgroup is not None else "pods"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from compiler.decode import Loaded
 from compiler.diagnostics import Code, Diagnostic, Span
@@ -22,13 +23,14 @@ class Rule:
     has a resolution and no plan.  It must not repeat what an error already says.
 
     Attributes:
-        yields_to: codes of earlier passes that say the same where they could run: on a node for
-            which one of them was reported, the rule keeps quiet.
+        yields_to: codes of earlier passes that say the same where they could run.  ``node``: the
+            rule keeps quiet about a node for which the code was reported at all; ``place``: only
+            at the same place.
     """
 
     code: Code
     check: Check
-    yields_to: frozenset[str] = frozenset()
+    yields_to: Mapping[str, Literal["node", "place"]] = field(default_factory=dict)
 
 
 def on(group: CompiledClass, finding: Diagnostic) -> Diagnostic:

@@ -143,7 +143,7 @@ def _meant_key(key: str, nodes: Nodes) -> str:
 def _meant_value(key: str, values: Sequence[str], nodes: Nodes) -> str:
     have = {labels[key] for labels in nodes.values() if key in labels}
     close = [near for value in values for near in nearest(value, have)]
-    return f'did you mean "{close[0]}"? ' * bool(close) + _values_text(key, nodes)
+    return (f'did you mean "{close[0]}"? ' if close else "") + _values_text(key, nodes)
 
 
 def _values_text(key: str, nodes: Nodes) -> str:

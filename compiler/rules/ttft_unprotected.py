@@ -36,13 +36,14 @@ protect: [decode, {path: ttft, tier: interactive}]
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from compiler.diagnostics import Code, Diagnostic, Severity
 from compiler.model.base import NODE_STAGES, Stage
 from compiler.pipeline import Compilation
+from compiler.plan import Condition
 from compiler.policy import Ladder, Policy
 from compiler.profiles import carriers, stage_matches
 from compiler.resolve.overlap import condition_contains
@@ -56,6 +57,13 @@ def check(compilation: Compilation) -> Iterator[Diagnostic]:
     """Find engines whose decode loop alone is protected."""
     policy = compilation.policy
     for expansions, nodes in scopes(compilation):
+        held = {
+            matcher.condition
+            for expansion in expansions
+            for unit in expansion.units
+            if _raising(unit, policy.ladder)
+            for matcher in unit.matchers
+        }
         for expansion in expansions:
             paths = _paths(policy, expansion)
             if paths is None:
@@ -69,7 +77,7 @@ def check(compilation: Compilation) -> Iterator[Diagnostic]:
                 if ask.effect == "protect"
             ]
             left = [unit for unit in expansion.units if unit.stage in waiting]
-            if not asks or not left or _is_held(left, expansions, policy.ladder):
+            if not asks or not left or _is_held(left, held):
                 continue
             yield replace(_finding(expansion, min(asks), left, policy.ladder), nodes=nodes)
 
@@ -99,20 +107,13 @@ def _raising(unit: UnitDraft, ladder: Ladder) -> tuple[Ask, ...]:
     return tuple(ask for ask in unit.asks if ask.tier < ladder.normal)
 
 
-def _is_held(left: Sequence[UnitDraft], expansions: Sequence[Expansion], ladder: Ladder) -> bool:
-    """Tell whether any intent holds threads of these units above normal."""
-    if any(_raising(unit, ladder) for unit in left):
-        return True
-    conditions = [matcher.condition for unit in left for matcher in unit.matchers]
-    mine = {unit.name for unit in left}
+def _is_held(left: Sequence[UnitDraft], held: Collection[Condition]) -> bool:
+    """Tell whether any of these units' threads are among those held above normal."""
+    mine = {matcher.condition for unit in left for matcher in unit.matchers}
     return any(
-        condition_contains(other.condition, condition)
-        or condition_contains(condition, other.condition)
-        for expansion in expansions
-        for unit in expansion.units
-        if unit.name not in mine and _raising(unit, ladder)
-        for other in unit.matchers
-        for condition in conditions
+        condition_contains(one, other) or condition_contains(other, one)
+        for one in held
+        for other in mine
     )
 
 

@@ -80,10 +80,12 @@ END
 
 # --- The lock: one owner of the state -----------------------------------------------------------
 
-# False when the lock names a process that is gone. A boot and a start time make a pid unique.
+# 0: the lock's owner lives, 1: it is gone, 2: there is no lock. A start time and a boot make a
+# pid unique. After a power cut the lock may be empty.
 owner_lives() {
-  read_file "$STATE/lock" || return 1
-  owner=$text
+  opened=
+  { opened=1 && IFS= read -r owner; } 2>/dev/null <"$STATE/lock"
+  [ -n "$opened" ] || return 2
   read -r owner_pid owner_start owner_boot _ <<END
 $owner - -
 END
@@ -91,26 +93,39 @@ END
   [ "$owner_boot" = "$boot" ] && read_start "$owner_pid" && [ "$start" = "$owner_start" ]
 }
 
-# A hard link, because it appears at once with its owner in it. Only who has made the directory
-# lock.steal may remove the lock of a dead owner, so two cannot do so after one another.
+# The lock is a hard link, because that appears at once with its owner in it. The lock of an owner
+# that is gone is removed only by who has made the directory lock.steal: so nobody can remove the
+# lock of the next owner instead.
 take_lock() {
   mkdir -p -- "$STATE" 2>/dev/null || die "$BROKEN" "cannot make $STATE"
   read_start "$$" || die "$BROKEN" "/proc is not mounted"
   printf '%s\n' "$$ $start $boot" >"$work/lock" || die "$BROKEN" "cannot write to $work"
   { cp -- "$work/lock" "$STATE/lock.$$"; } 2>/dev/null || die "$BROKEN" "cannot write to $STATE"
-  if ! ln -- "$STATE/lock.$$" "$STATE/lock" 2>/dev/null; then
-    if ! owner_lives && mkdir -- "$STATE/lock.steal" 2>/dev/null; then
-      owner_lives || rm -f -- "$STATE/lock"
-      rmdir -- "$STATE/lock.steal"
-    fi
-    if ! ln -- "$STATE/lock.$$" "$STATE/lock" 2>/dev/null; then
-      rm -f -- "$STATE/lock.$$"
-      owner_lives || die "$BUSY" "$STATE is locked, and $STATE/lock.steal is there: if no tierc script runs, remove it"
-      die "$BUSY" "$STATE is locked by process $owner_pid; stop it, or wait for it"
-    fi
-  fi
+  tries=0
+  until ln -- "$STATE/lock.$$" "$STATE/lock" 2>/dev/null; do
+    owner_lives
+    case $? in
+    0) lock_refused "locked by process $owner_pid; stop it, or wait for it" ;;
+    1)
+      if mkdir -- "$STATE/lock.steal" 2>/dev/null; then
+        owner_lives
+        [ $? != 1 ] || rm -f -- "$STATE/lock"
+        rmdir -- "$STATE/lock.steal"
+      else
+        sleep 1
+      fi
+      ;;
+    esac
+    tries=$((tries + 1))
+    [ "$tries" -lt 3 ] ||
+      lock_refused "locked by others in turn; if none runs, remove $STATE/lock.steal and try again"
+  done
   rm -f -- "$STATE/lock.$$"
   locked=1
+}
+lock_refused() {
+  rm -f -- "$STATE/lock.$$"
+  die "$BUSY" "$STATE is $1"
 }
 
 # --- The state: what we changed, and what it was ------------------------------------------------

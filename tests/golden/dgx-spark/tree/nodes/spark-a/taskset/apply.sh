@@ -192,7 +192,7 @@ open_rules() {
   esac
 }
 
-# Whether the name of a thread ($comm) is in any rule, and whether it is in rule $1.
+# Whether the name of a thread ($comm) is in any rule, and whether rule $1 takes it.
 is_named() {
   case $comm in
   'EngineCore'* | \
@@ -468,10 +468,12 @@ END
 
 # --- The lock: one owner of the state -----------------------------------------------------------
 
-# False when the lock names a process that is gone. A boot and a start time make a pid unique.
+# 0: the lock's owner lives, 1: it is gone, 2: there is no lock. A start time and a boot make a
+# pid unique. After a power cut the lock may be empty.
 owner_lives() {
-  read_file "$STATE/lock" || return 1
-  owner=$text
+  opened=
+  { opened=1 && IFS= read -r owner; } 2>/dev/null <"$STATE/lock"
+  [ -n "$opened" ] || return 2
   read -r owner_pid owner_start owner_boot _ <<END
 $owner - -
 END
@@ -479,26 +481,39 @@ END
   [ "$owner_boot" = "$boot" ] && read_start "$owner_pid" && [ "$start" = "$owner_start" ]
 }
 
-# A hard link, because it appears at once with its owner in it. Only who has made the directory
-# lock.steal may remove the lock of a dead owner, so two cannot do so after one another.
+# The lock is a hard link, because that appears at once with its owner in it. The lock of an owner
+# that is gone is removed only by who has made the directory lock.steal: so nobody can remove the
+# lock of the next owner instead.
 take_lock() {
   mkdir -p -- "$STATE" 2>/dev/null || die "$BROKEN" "cannot make $STATE"
   read_start "$$" || die "$BROKEN" "/proc is not mounted"
   printf '%s\n' "$$ $start $boot" >"$work/lock" || die "$BROKEN" "cannot write to $work"
   { cp -- "$work/lock" "$STATE/lock.$$"; } 2>/dev/null || die "$BROKEN" "cannot write to $STATE"
-  if ! ln -- "$STATE/lock.$$" "$STATE/lock" 2>/dev/null; then
-    if ! owner_lives && mkdir -- "$STATE/lock.steal" 2>/dev/null; then
-      owner_lives || rm -f -- "$STATE/lock"
-      rmdir -- "$STATE/lock.steal"
-    fi
-    if ! ln -- "$STATE/lock.$$" "$STATE/lock" 2>/dev/null; then
-      rm -f -- "$STATE/lock.$$"
-      owner_lives || die "$BUSY" "$STATE is locked, and $STATE/lock.steal is there: if no tierc script runs, remove it"
-      die "$BUSY" "$STATE is locked by process $owner_pid; stop it, or wait for it"
-    fi
-  fi
+  tries=0
+  until ln -- "$STATE/lock.$$" "$STATE/lock" 2>/dev/null; do
+    owner_lives
+    case $? in
+    0) lock_refused "locked by process $owner_pid; stop it, or wait for it" ;;
+    1)
+      if mkdir -- "$STATE/lock.steal" 2>/dev/null; then
+        owner_lives
+        [ $? != 1 ] || rm -f -- "$STATE/lock"
+        rmdir -- "$STATE/lock.steal"
+      else
+        sleep 1
+      fi
+      ;;
+    esac
+    tries=$((tries + 1))
+    [ "$tries" -lt 3 ] ||
+      lock_refused "locked by others in turn; if none runs, remove $STATE/lock.steal and try again"
+  done
   rm -f -- "$STATE/lock.$$"
   locked=1
+}
+lock_refused() {
+  rm -f -- "$STATE/lock.$$"
+  die "$BUSY" "$STATE is $1"
 }
 
 # --- The state: what we changed, and what it was ------------------------------------------------
@@ -633,6 +648,8 @@ function put(word, list,   i, key) {
   i = index($0, ":")
   path = substr($0, 1, i - 1)
   text = substr($0, i + 1)
+  if (path in read) next # some old kernels end with a NUL behind the newline
+  read[path] = 1
   if (path == "online") online = text
   if (path !~ /^cpu[0-9]+\//) next
   cpu = substr(path, 4) + 0
@@ -689,7 +706,7 @@ read_machine() {
       'cache/index[0-9]*/shared_cpu_list' 'cache/index[0-9]*/shared_cpu_map'; do
       # shellcheck disable=SC2086 # the patterns of indexes have to be expanded
       printf '%s\n' cpu[0-9]*/$name
-    done | grep -v '\[' | xargs grep -Hs '' online /dev/null | awk "$CPUS$FINGERPRINT"
+    done | grep -v '\[' | xargs grep -aHs '' online /dev/null | tr -d '\000' | awk "$CPUS$FINGERPRINT"
   )
   online=${live#*"${NL}online "}
   online=${online%%"$NL"*}
@@ -800,6 +817,7 @@ scan() {
   done <"$work/groups"
 }
 
+# shellcheck disable=SC2317 # used if a rule asks for one
 in_cgroup() { case $groups in *" $1 "*) return 0 ;; esac; return 1; }
 
 scan_process() {
@@ -814,6 +832,7 @@ END
     [ "$((flags & 0x200000))" = 0 ] || kind=kernel # PF_KTHREAD
   fi
   eval "groups=\${groups_$pid-}"
+  # shellcheck disable=SC2034 # read by open_rules if a rule asks for it
   leader=$first
   open_rules
   [ -n "$open" ] || return 0
@@ -1289,15 +1308,16 @@ cycle() {
   while IFS= read -r line; do warn_once "$line"; done <"$work/skips"
   [ "$failed" = 0 ] || [ "$result" != 0 ] || result=$PARTLY
   read -r matched right skipped alone _ <"$work/counts"
-  total="$matched matched, $changed changed, $right already right, $skipped skipped, $alone left alone, $restored restored, $failed failed"
+  total="$matched matched, $changed changed, $right already right, $skipped skipped"
+  total="$total, $alone left alone, $restored restored, $failed failed"
   case "$WATCH:$changed:$restored:$failed" in
   [0-9]*:0:0:0) [ "$total" != "$last_total" ] || return 0 ;;
   esac
   last_total=$total
   if [ -z "$QUIET" ]; then
     while IFS= read -r line; do say "$line"; done <"$work/units"
-    [ "$LEFT_OUT" = 0 ] || say "$LEFT_OUT rules are not in this script, see its head"
-    [ -z "$DRY" ] || total="dry run: $total"
+    [ "$LEFT_OUT" = 0 ] || say "$LEFT_OUT parts of the policy are not in this script, see its head"
+    [ -z "$DRY" ] || total="dry run, nothing was touched: $total"
     say "$total"
   fi
 }
