@@ -4,7 +4,7 @@
 #   make test     run the tests
 #   make lint     ruff and mypy
 #   make schemas  regenerate schemas/ from the models
-#   make golden   regenerate tests/golden; review the diff
+#   make golden   regenerate tests/golden and reports of tests/errors; review the diff
 #   make clean    remove what these made
 #
 # PYTHON is the interpreter of the virtual environment, TESTS and PYTEST_ARGS narrow `make test`:
@@ -46,7 +46,7 @@ schemas: $(VENV)/.installed-dev
 
 golden: not-in-ci $(VENV)/.installed-dev
 	$(PY) -m pytest -q -m uses_golden --update-golden $(TESTS)
-	git status --short tests/golden
+	git status --short tests/golden tests/errors
 
 not-in-ci:
 	@if [ -n "$$CI" ]; then echo 'make golden: refused when CI is set' >&2; exit 1; fi

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from compiler import features
+from compiler import features, safety
 from compiler.codes import targets as codes
-from compiler.diagnostics import Severity, Sink, Span
+from compiler.diagnostics import Related, Severity, Sink, Span
 from compiler.plan import LeftOut, NodePlan
 from compiler.registry import Target
+from compiler.resolve.conditions import condition_contains, condition_meets, fields_of
 from compiler.resolve.types import Resolution
 
 
@@ -66,9 +67,11 @@ def report(
 ) -> None:
     """Turn what the emitted targets lack into findings at the lines that asked for it."""
     for target, rows in sorted(left_out.items()):
+        hidden = {id for row in rows for id in row.rules}
+        lost = exposed(plan, hidden)
         for row in rows:
             if row.rules:
-                _report_rules(plan, resolution, target, row, sink)
+                _report_rules(plan, resolution, target, row, hidden, lost, sink)
             elif row.feature in ("lane.exclusive", "lane.isolated"):
                 if any(
                     row.feature not in {r.feature for r in others}
@@ -77,38 +80,115 @@ def report(
                 ):
                     continue  # another target of this node enforces it
                 _report_lanes(plan, resolution, row, sink)
+        _report_view(plan, resolution, target, rows, hidden, sink)
+
+
+def exposed(plan: NodePlan, hidden: Collection[int]) -> dict[int, int]:
+    """Return the hidden rules whose threads would fall to a demotion, and the demoting rule.
+
+    A rule that keeps threads out of a later, wider demotion must not just be left out: that would
+    widen the demotion.  Only rules that share a field are compared, as everywhere.
+    """
+    normal = plan.bands[plan.default_band].tier
+    tiers = {rule.id: plan.bands[rule.band].tier for rule in plan.rules}
+    out: dict[int, int] = {}
+    for id in sorted(hidden):
+        if tiers[id] > normal:
+            continue
+        match = plan.rules[id].match
+        fields = set(fields_of(match))
+        for rule in plan.rules[id + 1 :]:
+            if rule.id in hidden or not fields & set(fields_of(rule.match)):
+                continue
+            if tiers[rule.id] > normal:
+                if condition_meets(rule.match, match):
+                    out[id] = rule.id
+                    break
+            elif condition_contains(rule.match, match):
+                break
+    return out
+
+
+def _report_view(
+    plan: NodePlan,
+    resolution: Resolution,
+    target: str,
+    rows: tuple[LeftOut, ...],
+    hidden: Collection[int],
+    sink: Sink,
+) -> None:
+    """Report invariants that the whole plan keeps and the target's view of it does not."""
+    if not hidden or safety.check(plan):
+        return  # nothing is missing, or the whole plan is refused already
+    kept = [rule.id for rule in plan.rules if rule.id not in hidden]
+    for broken in safety.check(visible(plan, rows)):
+        span = _span(resolution, kept[broken.rule] if broken.rule is not None else min(hidden))
+        sink.add(
+            broken.code.at(
+                span,
+                f"without the rules that target {target} cannot match, {broken.message}",
+                related=[
+                    Related(place, f"target {target} leaves this out")
+                    for place in sorted({_span(resolution, id) for id in hidden} - {span})[:3]
+                ],
+                help=f"narrow the demotion, or drop target {target}",
+            )
+        )
+
+
+def _span(resolution: Resolution, id: int) -> Span:
+    """Return the user's line behind a rule."""
+    rule = resolution.rules[id]
+    intent = resolution.unit(rule.unit).draft.intent
+    if intent is None or intent.model.spec.workload.match is not None:
+        return rule.matcher.span
+    return intent.span("spec", "workload")
 
 
 def _report_rules(
-    plan: NodePlan, resolution: Resolution, target: str, row: LeftOut, sink: Sink
+    plan: NodePlan,
+    resolution: Resolution,
+    target: str,
+    row: LeftOut,
+    hidden: Collection[int],
+    lost: Mapping[int, int],
+    sink: Sink,
 ) -> None:
     if row.unit is None:
         return
     unit = next(u for u in plan.units if u.name == row.unit)
     protects = unit.effect in ("protect", "needed")
-    if unit.stage is not None and len(row.rules) < sum(r.unit == unit.name for r in plan.rules):
-        _report_variants(resolution, target, row, sink)
-        return
-    code = codes.INEXPRESSIBLE if protects else codes.LEFT_OUT
+    rest = [r for r in plan.rules if r.unit == unit.name and r.id not in hidden]
+    variants = unit.stage is not None and any(rule.needs is None for rule in rest)
+    meaning = features.MEANING[row.feature]
     seen: set[Span] = set()
     for id in row.rules:
-        matcher = resolution.rules[id].matcher
-        intent = resolution.unit(row.unit).draft.intent
-        span = matcher.span
-        if intent is not None and span.path != intent.doc.path:
-            span = intent.span("spec", "workload")
+        taker = lost.get(id)
+        if variants and taker is None:
+            continue
+        code = codes.INEXPRESSIBLE if protects or taker is not None else codes.LEFT_OUT
+        span = _span(resolution, id)
         if span in seen:
             continue
         seen.add(span)
         verb = "protects" if protects else "concerns"
+        what = f"target {target} cannot match {meaning}, and this rule {verb} {row.unit}"
+        if taker is not None:
+            other = plan.rules[taker]
+            tier = plan.tiers[plan.bands[other.band].tier].name
+            what += f", whose threads would fall to {other.unit}, at {tier}"
         sink.add(
             code.at(
                 span,
-                f"target {target} cannot match {features.MEANING[row.feature]}, and this rule "
-                f"{verb} {row.unit}",
-                help=f"write it without {features.MEANING[row.feature]}, or drop target {target}",
+                what,
+                related=[Related(_span(resolution, taker), "this would take them")]
+                if taker is not None
+                else [],
+                help=f"write it without {meaning}, or drop target {target}",
             )
         )
+    if variants and any(id not in lost for id in row.rules):
+        _report_variants(resolution, target, row, sink)
 
 
 def _report_variants(resolution: Resolution, target: str, row: LeftOut, sink: Sink) -> None:

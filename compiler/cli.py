@@ -72,6 +72,28 @@ def main(
     """
 
 
+@app.command(epilog="Example: tierc init policy --name spark-a")
+def init(
+    directory: Annotated[
+        Path, typer.Argument(metavar="[DIR]", help="Directory of the repository; may exist.")
+    ] = Path(),
+    name: Annotated[
+        str | None, typer.Option(help="This machine's node name; omitted: the host name.")
+    ] = None,
+    sysroot: Annotated[
+        Path, typer.Option(help="Root of another machine's mounted or copied file system.")
+    ] = Path("/"),
+) -> None:
+    """Write a policy repository for this machine, in mode observe.
+
+    Never replaces a file: when one of the same name says something else, nothing is written.
+    Exit code 1: written, but without node facts, or what else is there has errors.
+    """
+    from compiler.commands.init import run
+
+    raise typer.Exit(run(directory, name, sysroot))
+
+
 @app.command(epilog="Example: tierc lint . --format text --format json=lint.json")
 def lint(
     paths: Annotated[
@@ -164,6 +186,66 @@ def explain(
 
     thread = Thread(comm, leader_comm, cgroup, cmdline, kthread)
     raise typer.Exit(run(project, node, thread, cpu, output))
+
+
+@app.command("test", epilog="Example: tierc test . -k chat --format text --format junit=tests.xml")
+def policy_test(
+    path: Annotated[
+        Path, typer.Argument(help="A policy repository, or tests of one.", show_default=".")
+    ] = Path(),
+    keyword: Annotated[
+        str,
+        typer.Option(
+            "-k", metavar="TEXT", help="Only what has this text in its name.", show_default=False
+        ),
+    ] = "",
+    formats: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="text, json or junit; FORMAT=FILE writes to a file. May be repeated.",
+            show_default="text",
+        ),
+    ] = None,
+    update: Annotated[
+        bool,
+        typer.Option("--update", help="Write the snapshots instead of comparing. Not in CI."),
+    ] = False,
+    color: ColorOption = Color.AUTO,
+) -> None:
+    """Run the policy's own tests (kind: PolicyTest).
+
+    Exit codes: 0 all passed; 1 some failed or cannot run; 2 nothing to test, or wrong usage.
+    """
+    from compiler.commands.test import run
+
+    raise typer.Exit(run(path, keyword, formats or ["text"], color.value, update=update))
+
+
+@app.command(epilog="Example: tierc graph --node spark-a --format dot | dot -Tsvg -o spark-a.svg")
+def graph(
+    project: ProjectOption = Path(),
+    node: Annotated[
+        str | None,
+        typer.Option(
+            "--node", metavar="NAME", help="This node, with its CPUs; omitted: the whole policy."
+        ),
+    ] = None,
+    output: Annotated[str, typer.Option("--format", help="dot or mermaid.")] = "dot",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="File to write; omitted: standard output."),
+    ] = None,
+    color: ColorOption = Color.AUTO,
+) -> None:
+    """Draw the tiers: who is in which, in which lane, who needs whom and who goes first.
+
+    Errors are reported and the picture is drawn all the same.
+    """
+    from compiler.commands.graph import run
+
+    raise typer.Exit(run(project, node, output, out, color.value))
 
 
 @facts_app.command(

@@ -230,7 +230,8 @@ def tier_reasons(unit: ResolvedUnit, resolution: Resolution, ladder: Ladder) -> 
     else:
         out.append(f"tier {tier}: no intent says anything about its tier")
     out += [
-        f"over {ladder.name(ask.tier)}: {ask.intent} says {ask.text}, {ask.span}"
+        f"{'also' if ask.tier == unit.tier else 'over'} {ladder.name(ask.tier)}: {ask.intent} "
+        f"says {ask.text}, {ask.span}"
         for ask in unit.losers
         if not unit.chain or ask.tier != unit.tier
     ]

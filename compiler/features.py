@@ -33,7 +33,7 @@ MEANING: Final = {
     "match.cgroup.glob": "a cgroup path with a wildcard inside a name, or deeper than 8",
     "match.cgroup.long": "a cgroup name over 63 bytes",
     "match.cmdline": "a command line",
-    "match.pods": "a pod selector, resolved on the node",
+    "match.pods": "a pod selector",
     "lane.open": "an open lane",
     "lane.guarded": "keeping unmatched lower-tier threads out of a lane",
     "lane.exclusive": "keeping everyone else out of a lane",

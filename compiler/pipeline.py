@@ -15,10 +15,10 @@ from compiler.diagnostics import Diagnostic, Related, Sink, Span
 from compiler.model.facts import NodeFacts
 from compiler.modes import Decision, decide
 from compiler.place import LaneRequest, Placement, Refusal, place
-from compiler.plan import LeftOut, NodePlan
+from compiler.plan import MAX_BANDS, LeftOut, NodePlan
 from compiler.policy import Policy
 from compiler.registry import load
-from compiler.resolve import check_above, expand, resolve
+from compiler.resolve import check_above, check_policy, expand, resolve
 from compiler.resolve.types import Expansion, Resolution
 from compiler.select import selects
 from compiler.topology import Topology, topology_of
@@ -67,6 +67,7 @@ def compile_policy(policy: Policy, sink: Sink) -> Compilation:
     """
     expansions = tuple(expand(policy, intent, sink) for intent in policy.intents)
     acyclic = check_above(policy, sink)
+    check_policy(policy, sink)
     if policy.intents and not policy.nodes:
         first = policy.intents[0]
         sink.add(
@@ -201,6 +202,8 @@ def _plan(
             sink.add(_refused(policy, refusal, resolution, node))
         return None
     plan = assemble(policy.ladder, decision.mode, resolution, topology, placed)
+    if not _within_limits(policy, plan, resolution, node, sink):
+        return None
     for row in plan.degradations:
         sink.add(
             placement_codes.DEGRADED.at(
@@ -220,6 +223,40 @@ def _plan(
             )
         )
     return plan
+
+
+def _within_limits(
+    policy: Policy, plan: NodePlan, resolution: Resolution, node: Loaded[NodeFacts], sink: Sink
+) -> bool:
+    """Report what only the finished plan shows: too many bands, required leftovers that are not."""
+    bands = len(plan.bands)
+    if bands > MAX_BANDS:
+        sink.add(
+            resolution_codes.TOO_MANY_RULES.at(
+                node.key_span("spec"),
+                f"the node needs {bands} bands (tier, place in its order, CPUs) and a scheduler "
+                f"map holds {MAX_BANDS}",
+                help="shorten chains of above, or let intents share a lane or a tier",
+            )
+        )
+    starved = [] if plan.leftovers else [u for u in resolution.units if u.leftovers]
+    refused = 0
+    for intent in {u.draft.intent.name: u.draft.intent for u in starved if u.draft.intent}.values():
+        words = intent.model.spec.require
+        if "leftovers" not in words:
+            continue
+        refused += 1
+        quarantine = policy.project.spec.on_unplaceable == "quarantine"
+        code = placement_codes.QUARANTINED if quarantine else placement_codes.UNPLACEABLE
+        sink.add(
+            code.at(
+                intent.span("spec", "require", words.index("leftovers")),
+                f"{intent.name} requires leftovers, and no CPU is outside lanes and housekeeping",
+                related=[Related(node.key_span("spec", "cores"), f"the CPUs of {node.name}")],
+                help="write leftovers under prefer, or lower cores.max of a lane",
+            )
+        )
+    return bands <= MAX_BANDS and not refused
 
 
 def _refused(

@@ -67,6 +67,8 @@ class Policy:
         files: every file read, by path.
         profiles: built-in engine profiles, overlaid by the user's of the same name.
         ladder: the user's ladder, or the built-in one.
+        test_documents: PolicyTest documents among those of the policy, not decoded: nothing that
+            is compiled may depend on them.
     """
 
     project: Project
@@ -79,6 +81,7 @@ class Policy:
     ladder_doc: Loaded[TierLadder]
     demands: tuple[Loaded[Demand], ...]
     nodes: tuple[Loaded[NodeFacts], ...]
+    test_documents: tuple[Document, ...] = ()
 
     def intents_of(self, node: Loaded[NodeFacts]) -> tuple[Loaded[Intent], ...]:
         """Return the intents that select the node."""

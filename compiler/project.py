@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final, TypeVar, cast
 
 from compiler.codes import resolution as codes
@@ -16,6 +17,7 @@ from compiler.model.demand import Demand
 from compiler.model.facts import NodeFacts
 from compiler.model.intent import Intent
 from compiler.model.ladder import TierLadder
+from compiler.model.policytest import PolicyTest
 from compiler.model.profile import EngineProfile
 from compiler.model.project import Project
 from compiler.policy import Ladder, Policy
@@ -23,6 +25,8 @@ from compiler.profiles import builtin_groups, builtin_ladder, builtin_profiles
 from compiler.source import Document, SourceFile, discover, read_source
 
 PROJECT_FILE: Final = "tierc.yaml"
+SNAPSHOT_SUFFIX: Final = ".plan.json"
+"""Ends the names of plans that tests compare with; such files are no documents."""
 M = TypeVar("M", bound=Model)
 
 
@@ -60,15 +64,16 @@ def locate(paths: Sequence[Path]) -> Place:
         return Place(paths[0])
     if any(path.is_dir() for path in paths):
         raise NothingToCheckError("give one directory, or files, not both")
-    absolute = [path.absolute() for path in paths]
-    root = _project_root(absolute[0].parent) or absolute[0].parent
+    absolute = [Path(os.path.abspath(path)) for path in paths]
+    root = project_root(absolute[0].parent) or absolute[0].parent
     outside = [path for path in absolute if not path.is_relative_to(root)]
     if outside:
         raise NothingToCheckError(f"{outside[0]} is not in the same policy repository, {root}")
     return Place(root, tuple(path.relative_to(root).as_posix() for path in absolute))
 
 
-def _project_root(start: Path) -> Path | None:
+def project_root(start: Path) -> Path | None:
+    """Return the nearest directory with a project file, from ``start`` up to a Git root."""
     for folder in (start, *start.parents):
         if (folder / PROJECT_FILE).is_file():
             return folder
@@ -90,26 +95,34 @@ def load(place: Place, sink: Sink) -> Policy:
         else None
     )
     project: Loaded[Project] | None = None
+    beside: list[Loaded[Model]] = []
+    test_documents: list[Document] = []
     if project_file is not None:
         files[PROJECT_FILE] = project_file
-        found = [d for d in _decoded(project_file.documents, sink) if _is(d, Project)]
-        project = cast("Loaded[Project]", found[0]) if found else None
-        if not project_file.documents and not len(sink):
-            raise NothingToCheckError(f"{PROJECT_FILE} holds no document")
+        beside = _decoded(_policy_documents(project_file), sink)
+        found = [d for d in beside if _is(d, Project)]
+        if found:
+            project = cast("Loaded[Project]", found[0])
+            beside.remove(found[0])
+        test_documents += _test_documents(project_file)
     options = project.model if project is not None else _default_project()
     if place.only is not None:
         paths: tuple[str, ...] = place.only
-    elif project_file is not None:
-        wanted = (*options.spec.sources.intents, *options.spec.sources.nodes)
-        paths = discover(place.root, wanted, sink)
     else:
-        paths = discover(place.root, (".",), sink)
-    loaded: list[Loaded[Model]] = []
+        wanted = policy_entries(options, project_file is not None)
+        tests = options.spec.sources.tests
+        paths = tuple(
+            path
+            for path in discover(place.root, wanted, sink)
+            if not (path.endswith(SNAPSHOT_SUFFIX) or is_test_file(path, wanted, tests))
+        )
+    loaded = beside
     for path in sorted(set(paths) - {PROJECT_FILE}):
         file = read_source(place.root, path, sink)
         if file is not None:
             files[path] = file
-            loaded += _decoded(file.documents, sink)
+            loaded += _decoded(_policy_documents(file), sink)
+            test_documents += _test_documents(file)
     if not any(file.documents for file in files.values()) and not sink.has_errors:
         raise NothingToCheckError(f"no document found in {place.root}")
     check_unique(loaded, sink)
@@ -131,15 +144,48 @@ def load(place: Place, sink: Sink) -> Policy:
         ladder_doc=ladder,
         demands=_of(loaded, Demand),
         nodes=nodes,
+        test_documents=tuple(test_documents),
     )
+
+
+def policy_entries(project: Project, written: bool) -> tuple[str, ...]:
+    """Return the files and directories that hold the policy: all, without a project file."""
+    return (*project.spec.sources.intents, *project.spec.sources.nodes) if written else (".",)
+
+
+def is_test_file(path: str, policy: Sequence[str], tests: Sequence[str]) -> bool:
+    """Return whether a file is among the tests rather than the policy.
+
+    The narrower of the two entries that hold it decides; the policy has what both name.
+    """
+    return _depth(path, tests) > _depth(path, policy)
+
+
+def _depth(path: str, entries: Sequence[str]) -> int:
+    """Return how many components the narrowest entry that holds the path has, -1 for none."""
+    parts = PurePosixPath(path).parts
+    depths = [
+        len(wanted)
+        for wanted in (PurePosixPath(entry).parts for entry in entries)
+        if parts[: len(wanted)] == wanted
+    ]
+    return max(depths, default=-1)
 
 
 def _default_project() -> Project:
     return Project.model_validate({"apiVersion": "tierc.dev/v1alpha1", "kind": "Project"})
 
 
+def _policy_documents(file: SourceFile) -> list[Document]:
+    return [d for d in file.documents if d.kind != PolicyTest.__name__]
+
+
+def _test_documents(file: SourceFile) -> list[Document]:
+    return [d for d in file.documents if d.kind == PolicyTest.__name__]
+
+
 def _decoded(documents: Sequence[Document], sink: Sink) -> list[Loaded[Model]]:
-    out = []
+    out: list[Loaded[Model]] = []
     for document in documents:
         one = decode(document, sink)
         if one is not None:
@@ -166,12 +212,15 @@ def _one_project(
     for other in loaded:
         if _is(other, Project):
             related = [Related(project.key_span("kind"), "the project is here")] if project else []
+            second = other.doc.path == PROJECT_FILE
             sink.add(
                 codes.SECOND_PROJECT.at(
                     other.key_span("kind"),
-                    f"a Project document belongs into {PROJECT_FILE} at the root",
+                    f"{PROJECT_FILE} has a second Project document"
+                    if second
+                    else f"a Project document belongs into {PROJECT_FILE} at the root",
                     related=related,
-                    help="move it there, or remove it",
+                    help="join the two" if second else "move it there, or remove it",
                 )
             )
 

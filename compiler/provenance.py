@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from compiler.artifact import Artifact, canonical_json
 from compiler.pipeline import Compilation, CompiledClass
-from compiler.policy import Ladder
+from compiler.policy import Ladder, Policy
 from compiler.resolve.types import Decided, Defined, Resolution, ResolvedUnit
 
 PATH = "provenance.json"
@@ -16,16 +16,17 @@ FORMAT = 1
 
 def provenance(compilation: Compilation) -> Artifact:
     """Return ``provenance.json`` for all planned classes."""
-    ladder = compilation.policy.ladder
-    classes = [_class(group, ladder) for group in compilation.classes if group.plan is not None]
+    policy = compilation.policy
+    classes = [_class(group, policy) for group in compilation.classes if group.plan is not None]
     return Artifact(PATH, canonical_json({"version": FORMAT, "classes": classes}))
 
 
-def _class(group: CompiledClass, ladder: Ladder) -> dict[str, object]:
-    resolution = group.resolution
+def _class(group: CompiledClass, policy: Policy) -> dict[str, object]:
+    resolution, ladder = group.resolution, policy.ladder
     return {
         "nodes": list(group.nodes),
         "facts": str(group.sample.key_span("spec")),
+        "mode": _mode(group, policy),
         "units": {unit.name: _unit(unit, resolution, ladder) for unit in resolution.units},
         "rules": [
             {
@@ -49,8 +50,22 @@ def _class(group: CompiledClass, ladder: Ladder) -> dict[str, object]:
     }
 
 
+def _mode(group: CompiledClass, policy: Policy) -> dict[str, object]:
+    _, span = policy.enforce_of(group.sample)
+    out: dict[str, object] = {"value": group.decision.mode}
+    if span is not None:
+        out["at"] = str(span)
+    else:
+        out["because"] = "no enforce entry selects these nodes"
+    if group.decision.refused:
+        out["notSchedExt"] = list(group.decision.refused)
+    return out
+
+
 def _unit(unit: ResolvedUnit, resolution: Resolution, ladder: Ladder) -> dict[str, object]:
     out: dict[str, object] = {"tier": ladder.name(unit.tier), "effect": unit.effect}
+    if unit.draft.intent is not None:
+        out["workload"] = str(unit.draft.intent.key_span("spec", "workload"))
     if unit.winner is not None:
         out["at"] = str(unit.winner.span)
         out["because"] = f"{unit.winner.intent}: {unit.winner.text}"

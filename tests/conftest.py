@@ -112,9 +112,9 @@ class Golden:
                 problems.append(_difference(f"{name}/{path}", kept[path], produced[path]))
         self._judge(name, problems)
 
-    def file(self, name: str, produced: bytes) -> None:
-        """Compare one file."""
-        path = GOLDEN / name
+    def file(self, name: str, produced: bytes, *, base: Path = GOLDEN) -> None:
+        """Compare one file below ``base``."""
+        path = base / name
         if self._update:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(produced)

@@ -76,6 +76,30 @@ SAMPLES: dict[str, dict[str, Any]] = {
             "reserve": {"housekeeping": 2},
         }
     },
+    "PolicyTest": {
+        "metadata": {"name": "t"},
+        "spec": {
+            "nodes": {"names": ["n"]},
+            "facts": ["fixtures/box.yaml"],
+            "threads": [
+                {
+                    "given": {"comm": "a", "pod": {"namespace": "n", "labels": {"a": "b"}}},
+                    "expect": {"tier": "normal", "cpusWithin": "0-3", "notSharingWith": ["b"]},
+                },
+                {"given": {"comm": "k", "kthread": True}, "expect": {"matched": False}},
+            ],
+            "lanes": [
+                {"name": "l", "cores": {"min": 1, "max": 2}, "wholeCores": True, "share": "open"},
+                {"name": "m", "exists": False},
+            ],
+            "findings": {
+                "present": ["TRC201", {"code": "TRC310", "intent": "a", "line": 3}],
+                "absent": ["TRC311"],
+                "none": "error",
+            },
+            "snapshot": "s.plan.json",
+        },
+    },
 }
 
 WORDS = st.sampled_from(

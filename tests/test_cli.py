@@ -44,7 +44,16 @@ def test_help_and_version_import_nothing_heavy(args: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["lint"], ["build"], ["explain"], ["facts", "collect"], ["facts", "validate"], ["rule"]],
+    [
+        ["init"],
+        ["lint"],
+        ["build"],
+        ["explain"],
+        ["facts", "collect"],
+        ["facts", "validate"],
+        ["rule"],
+        ["test"],
+    ],
 )
 def test_every_command_has_help_with_an_example(
     capsys: pytest.CaptureFixture[str], command: list[str]

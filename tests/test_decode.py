@@ -209,6 +209,7 @@ def test_codes_are_documented_and_unique() -> None:
 def test_kinds_are_those_of_the_language() -> None:
     assert set(KINDS) == {
         "Intent", "EngineProfile", "TierLadder", "NodeFacts", "Demand", "Project",
+        "PolicyTest",
     }  # fmt: skip
 
 

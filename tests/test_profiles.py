@@ -182,7 +182,7 @@ def test_before_titles_only_a_narrowed_intent_sees_the_children(engine: str, old
         ("sglang", "0.5.23", 2, "worker", ("engine-step",)),
         ("sglang", "0.5.23", 1, "tokenizer", ("tokenizer", "api")),
         ("sglang", "0.4.0", 1, "detokenizer", ("api",)),
-        ("sglang", "0.4.0", 1, "dp-coordinator", ()),
+        ("sglang", "0.4.0", 1, "dp-coordinator", ("api",)),
     ],
 )
 def test_who_does_the_work_of_a_stage(

@@ -24,6 +24,18 @@ from tests.policies import BOX, HEAD, PROJECT, intent, linted, write
 
 CASES = Path(__file__).parent / "rules"
 FILE = "intents/all.yaml"
+SUPPORT = {
+    "__init__",
+    "cgroups",
+    "engines",
+    "machine",
+    "outcomes",
+    "reach",
+    "rule",
+    "threads",
+    "written",
+}
+"""Modules of the rules that are no rule."""
 OURS = re.compile(r"TRC2\d\d")
 
 
@@ -51,7 +63,8 @@ ALL = tuple(read_cases())
 def facts(name: str, changes: dict[str, str]) -> str:
     """Return the facts of a node: 8 cores of two threads, with what the case changes.
 
-    ``cpus``, ``cores`` and ``labels`` replace what the facts have; ``kubelet`` is added.
+    ``cpus``, ``cores`` and ``labels`` replace what the facts have; ``kubelet`` and ``overrides``
+    are added.  ``numa`` has the CPUs of two nodes, from either half of the cores.
     """
     text = BOX.replace("name: box", f"name: {name}")
     if (labels := changes.get("labels")) is not None:
@@ -63,9 +76,32 @@ def facts(name: str, changes: dict[str, str]) -> str:
             "{cpus: 0-15, smt: [0-7, 8-15], llc: 0, numa: 0, kind: standard}", cores
         )
         text = text.replace("cpus: 0-15", f"cpus: {cores[7 : cores.index(',')]}")
+    if (numa := changes.get("numa")) is not None:
+        text = _two_nodes(text, [CpuSet.parse(cpus) for cpus in YAML(typ="safe").load(numa)])
+    if (over := changes.get("overrides")) is not None:
+        text += f"  overrides: {over}\n"
     if (kubelet := changes.get("kubelet")) is not None:
         text += f"  kubelet: {kubelet}\n"
     return text
+
+
+def _two_nodes(text: str, nodes: list[CpuSet]) -> str:
+    core, llc, numa = (
+        next(line for line in text.splitlines() if line.lstrip().startswith(start))
+        for start in ("- {cpus:", "llcs:", "numa:")
+    )
+    groups, caches, rows = [], [], []
+    for i, cpus in enumerate(nodes):
+        planes = [cpus & CpuSet.parse("0-7"), cpus & CpuSet.parse("8-15")]
+        smt = ", ".join(f'"{plane}"' for plane in planes)
+        groups.append(f'    - {{cpus: "{cpus}", smt: [{smt}], llc: {i}, numa: {i}}}')
+        caches.append(f'{{id: {i}, level: 3, cpus: "{cpus}"}}')
+        rows.append(f'{{id: {i}, cpus: "{cpus}", role: cpu}}')
+    near = str(nodes[0])
+    text = text.replace("locality: {cpus: 0-15,", f'locality: {{cpus: "{near}",')
+    text = text.replace(core, "\n".join(groups))
+    text = text.replace(llc, f"  llcs: [{', '.join(caches)}]")
+    return text.replace(numa, f"  numa: [{', '.join(rows)}]")
 
 
 def documents(text: str) -> str:
@@ -133,7 +169,7 @@ def test_the_table_is_complete_and_in_order() -> None:
     assert all(rule.code.adjustable for rule in RULES)
     assert len({rule.code.name for rule in RULES}) == len(RULES)
     modules = {p.stem for p in Path(__file__).parents[1].glob("compiler/rules/*.py")}
-    assert len(modules) == len(RULES) + len({"__init__", "rule", "written", "machine", "threads"})
+    assert len(modules) == len(RULES) + len(SUPPORT)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.code.id)
@@ -213,12 +249,18 @@ def test_examples_of_the_documentation_are_what_they_say(rule: Rule, tmp_path: P
 
 
 def example(text: str) -> tuple[str, dict[str, str]]:
-    """Return a documented example as documents and nodes: bodies of intents, CPUs of the node."""
+    """Return a documented example as documents and nodes.
+
+    Its parts are bodies of intents, CPUs or NUMA nodes of the machine, and a demand's body.
+    """
     changes: dict[str, str] = {}
     out: list[str] = []
     for part in text.split("---\n"):
-        if part.startswith("cpus: "):
-            changes["cpus"] = part.removeprefix("cpus: ").strip()
+        word, _, rest = part.partition(": ")
+        if word in ("cpus", "numa"):
+            changes[word] = rest.strip()
+        elif word == "demand":
+            out.append(f"{HEAD}kind: Demand\nmetadata: {{name: measured}}\nspec: {rest}")
         else:
             out.append(intent(f"intent-{len(out)}", part))
     return "---\n".join(out), {"box": facts("box", changes)}

@@ -186,9 +186,11 @@ TOO_MANY_RULES: Final = Code(
     "too-many-rules",
     Severity.ERROR,
     """\
-A node's policy needs more than 256 rules or 64 bands, the limits of the scheduler maps.
+A node's policy needs more than 256 rules or 64 bands, the limits of the scheduler maps. A band is
+a tier, a place in its order (`above`) and a set of CPUs.
 
-State engine versions (fewer variants), or join intents that treat threads alike.
+State engine versions (fewer variants), join intents that treat threads alike, or shorten chains of
+`above`.
 """,
 )
 MODE_REFUSED: Final = Code(
@@ -239,4 +241,17 @@ NODE_UNIT_PLACED: Final = Code(
 `lane`, `prefer` or `require` is given for the group `gpu-driver`, whose threads belong to the
 node and are shared by every engine on it. Drop the word; say only `protect` or `keep`.
 """,
+)
+LEFTOVERS_WITH_LANE: Final = Code(
+    "TRC326",
+    "leftovers-with-lane",
+    Severity.WARNING,
+    """\
+`leftovers` means CPUs in no lane, and the same intent asks for CPUs of its own: it has a `lane`,
+or a word such as `gpu-local` or `performance` in `prefer` or `require`, which is asking for one.
+The lane wins and `leftovers` has no effect; under `require` this is an error.
+
+Drop one of the two.
+""",
+    adjustable=True,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from compiler.commands.session import (
@@ -53,6 +53,8 @@ def run(project: Path, node: str, thread: Thread, cpu: int | None, output: str) 
         print(f"tierc: {node} has no plan; see the findings above", file=sys.stderr)
         return FINDINGS
     ladder = compilation.policy.ladder
+    if thread.cgroup is not None:  # as /proc/PID/cgroup writes it
+        thread = replace(thread, cgroup=thread.cgroup.removeprefix("0::").lstrip("/"))
     answer: ThreadAnswer | CpuAnswer | NodeAnswer
     try:
         if cpu is not None:

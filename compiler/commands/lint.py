@@ -15,7 +15,9 @@ from compiler.commands.session import (
     counted,
     fail,
     open_session,
+    output_formats,
     use_color,
+    write_output,
 )
 from compiler.diagnostics import Severity
 from compiler.report.json import render_json
@@ -27,31 +29,15 @@ FORMATS = ("text", "json")
 def run(paths: Sequence[Path], formats: Sequence[str], fail_on: str | None, color: str) -> int:
     """Check the paths and print reports; return the exit code."""
     try:
-        wanted = [_split(one) for one in formats]
-        if len([file for _, file in wanted if file is None]) > 1:
-            raise UsageError("only one --format may go to standard output; write FORMAT=FILE")
-        session = open_session(paths)
+        wanted = output_formats(formats, FORMATS)
+        session = open_session(paths, tests=True)
+        for name, file in wanted:
+            color_it = file is None and use_color(color, sys.stdout)
+            write_output(_render(session, name, color=color_it), file)
     except UsageError as error:
         return fail(str(error))
-    for name, file in wanted:
-        if file is None:
-            sys.stdout.write(_render(session, name, color=use_color(color, sys.stdout)))
-            continue
-        try:
-            file.write_text(_render(session, name, color=False), encoding="utf-8")
-        except OSError as error:
-            return fail(f"cannot write {file}: {error.strerror}")
     level = fail_on or session.compilation.policy.project.spec.lint.fail_on
     return FINDINGS if session.judged.fails(Severity.parse(level)) else OK
-
-
-def _split(text: str) -> tuple[str, Path | None]:
-    name, eq, file = text.partition("=")
-    if name not in FORMATS:
-        raise UsageError(f"unknown format {name!r}; formats are {', '.join(FORMATS)}")
-    if eq and not file:
-        raise UsageError(f"--format {text} names no file")
-    return name, Path(file) if eq else None
 
 
 def _render(session: Session, name: str, *, color: bool) -> str:
@@ -62,8 +48,10 @@ def _render(session: Session, name: str, *, color: bool) -> str:
     text = render_text(judged.findings, session.lines, color=color)
     last = summary(judged.findings, judged.suppressed)
     checked = session.compilation.policy
-    what = (
-        f"{counted(len(checked.files), 'file')}, {counted(len(checked.intents), 'intent')}, "
-        f"{counted(len(checked.nodes), 'node')} checked: {last}\n"
-    )
+    files = set(checked.files)
+    parts = [counted(len(checked.intents), "intent"), counted(len(checked.nodes), "node")]
+    if session.suite is not None and (session.suite.tests or session.suite.unread):
+        files |= set(session.suite.files)
+        parts.append(counted(len(session.suite.tests) + len(session.suite.unread), "test"))
+    what = f"{counted(len(files), 'file')}, {', '.join(parts)} checked: {last}\n"
     return f"{text}\n{what}" if text else what

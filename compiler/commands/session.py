@@ -12,6 +12,7 @@ from typing import TextIO
 from compiler.diagnostics import Diagnostic, Severity, Sink, Span
 from compiler.lint import Judged, judge, run_rules
 from compiler.pipeline import Compilation, compile_policy
+from compiler.policytest import Suite, check_names, load_tests
 from compiler.profiles import SCHEME, builtin_lines
 from compiler.project import NothingToCheckError, locate
 from compiler.project import load as load_policy
@@ -32,15 +33,20 @@ class Session:
     judged: Judged
     prefix: str
     """What paths of findings begin with, so that they can be opened from here."""
+    suite: Suite | None = None
+    """The tests beside the policy, where the command looks at them."""
 
     def lines(self, path: str) -> Sequence[str] | None:
         """Return the lines of any file a finding may point into."""
-        own = self.compilation.policy.lines(path.removeprefix(self.prefix))
-        return own or builtin_lines(path)
+        own = path.removeprefix(self.prefix)
+        tests = self.suite.lines(own) if self.suite is not None else None
+        return self.compilation.policy.lines(own) or tests or builtin_lines(path)
 
 
-def open_session(paths: Sequence[Path]) -> Session:
+def open_session(paths: Sequence[Path], *, tests: bool = False) -> Session:
     """Load and compile what the paths name, run the rules, judge the findings.
+
+    With ``tests`` the documents of tests are checked as well; they change nothing else.
 
     Raises:
         UsageError: there is nothing to check.
@@ -53,13 +59,19 @@ def open_session(paths: Sequence[Path]) -> Session:
         raise UsageError(str(error)) from error
     compilation = compile_policy(policy, sink)
     run_rules(compilation, sink)
-    judged = judge(sink, policy, policy.files)
-    prefix = _prefix(place.root)
-    shown = tuple(_prefixed(finding, prefix) for finding in judged.findings)
-    return Session(compilation, replace(judged, findings=shown), prefix)
+    files, suite = policy.files, None
+    if tests:  # after compiling: an error in a test must not keep a policy from a plan
+        suite = load_tests(place, policy)
+        files = {**policy.files, **suite.test_files}
+        sink.extend(suite.findings)
+        sink.extend(check_names(suite, compilation))
+    judged = judge(sink, policy, files)
+    prefix = path_prefix(place.root)
+    shown = tuple(prefixed(finding, prefix) for finding in judged.findings)
+    return Session(compilation, replace(judged, findings=shown), prefix, suite)
 
 
-def _prefix(root: Path) -> str:
+def path_prefix(root: Path) -> str:
     """Return the way from the working directory to the root, empty or ending in a slash."""
     if root.is_absolute():
         relative = os.path.relpath(root)
@@ -69,15 +81,60 @@ def _prefix(root: Path) -> str:
     return "" if text == "." else text.rstrip("/") + "/"
 
 
-def _prefixed(finding: Diagnostic, prefix: str) -> Diagnostic:
-    def moved(span: Span) -> Span:
-        return span if span.path.startswith(SCHEME) else replace(span, path=prefix + span.path)
-
+def prefixed(finding: Diagnostic, prefix: str) -> Diagnostic:
+    """Return the finding with its places as they can be opened from here."""
     return replace(
         finding,
-        span=moved(finding.span),
-        related=tuple(replace(row, span=moved(row.span)) for row in finding.related),
+        span=prefixed_span(finding.span, prefix),
+        related=tuple(
+            replace(row, span=prefixed_span(row.span, prefix)) for row in finding.related
+        ),
     )
+
+
+def prefixed_span(span: Span, prefix: str) -> Span:
+    """Return the place as it can be opened from here; those inside tierc stay as they are."""
+    return span if span.path.startswith(SCHEME) else replace(span, path=prefix + span.path)
+
+
+def output_formats(written: Sequence[str], known: Sequence[str]) -> list[tuple[str, Path | None]]:
+    """Split ``--format`` options into the format and the file, None for standard output.
+
+    Raises:
+        UsageError: a format is not known, or several go to one place.
+    """
+    wanted = [_format(one, known) for one in written]
+    if len([file for _, file in wanted if file is None]) > 1:
+        raise UsageError("only one --format may go to standard output; write FORMAT=FILE")
+    files = [file for _, file in wanted if file is not None]
+    for file in files:
+        if files.count(file) > 1:
+            raise UsageError(f"several --format go to {file}; give each a file of its own")
+    return wanted
+
+
+def _format(text: str, known: Sequence[str]) -> tuple[str, Path | None]:
+    name, eq, file = text.partition("=")
+    if name not in known:
+        raise UsageError(f"unknown format {name!r}; formats are {', '.join(known)}")
+    if eq and not file:
+        raise UsageError(f"--format {text} names no file")
+    return name, Path(file) if eq else None
+
+
+def write_output(text: str, file: Path | None) -> None:
+    """Write a report to a file, or to standard output.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    if file is None:
+        sys.stdout.write(text)
+        return
+    try:
+        file.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise UsageError(f"cannot write {file}: {error.strerror}") from error
 
 
 def use_color(choice: str, stream: TextIO) -> bool:

@@ -26,6 +26,7 @@ from compiler.model.demand import Demand
 from compiler.model.facts import NodeFacts
 from compiler.model.intent import Intent
 from compiler.model.ladder import TierLadder
+from compiler.model.policytest import PolicyTest
 from compiler.model.profile import EngineProfile, WorkloadGroup
 from compiler.model.project import Project
 from compiler.source import Document
@@ -33,7 +34,16 @@ from compiler.suggest import nearest
 
 __all__ = ["KINDS", "AnyDocument", "Loaded", "check_unique", "decode", "of_kind"]
 
-AnyDocument = Intent | EngineProfile | TierLadder | NodeFacts | Demand | Project | WorkloadGroup
+AnyDocument = (
+    Intent
+    | EngineProfile
+    | TierLadder
+    | NodeFacts
+    | Demand
+    | Project
+    | PolicyTest
+    | WorkloadGroup
+)
 
 KINDS: Final[Mapping[str, type[AnyDocument]]] = {
     "Intent": Intent,
@@ -42,6 +52,7 @@ KINDS: Final[Mapping[str, type[AnyDocument]]] = {
     "NodeFacts": NodeFacts,
     "Demand": Demand,
     "Project": Project,
+    "PolicyTest": PolicyTest,
 }
 """The kinds a user may write."""
 

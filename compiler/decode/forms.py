@@ -19,6 +19,7 @@ from compiler.model.base import (
     VersionRange,
 )
 from compiler.model.facts import Bdf
+from compiler.model.policytest import FactsPath, SnapshotPath
 from compiler.model.project import CodeName
 
 
@@ -78,6 +79,10 @@ def _bdf(text: str) -> str:
     return f"0000:{lowered}" if short else lowered
 
 
+def _snapshot(text: str) -> str:
+    return f"{text.lstrip('/').removesuffix('.json').removesuffix('.plan')}.plan.json"
+
+
 def _pattern(annotation: Any) -> str:
     """Return the regular expression of a named text type of the models."""
     for item in get_args(annotation)[1:]:
@@ -128,6 +133,17 @@ FORMS: Final[Mapping[str, Form]] = {
         _bdf,
     ),
     _pattern(CodeName): Form("a code", "TRC and three digits", "TRC201", str.upper),
+    _pattern(FactsPath): Form(
+        "a file of node facts",
+        "a path relative to the file of the test, ending in .yaml, .yml or .json",
+        "fixtures/box.yaml",
+    ),
+    _pattern(SnapshotPath): Form(
+        "a snapshot file",
+        "a path relative to the file of the test, ending in .plan.json",
+        "snapshots/spark-a.plan.json",
+        _snapshot,
+    ),
 }
 """By the regular expression the model demands."""
 
@@ -136,6 +152,15 @@ VALUES: Final[Mapping[tuple[str, str], str]] = {
     ("IntentSpec", "protect"): "a path such as decode, {path: ttft, tier: interactive},"
     " {stage: engine-step}, all, or a list of these",
     ("Workload", "gpus"): "allocated, all, or a list of PCI addresses, UUIDs and {model: ...}",
+    ("LaneTest", "cores"): "a number of cores such as 4, or bounds such as {min: 4, max: 6}",
+    (
+        "FindingsTest",
+        "present",
+    ): "a list of codes such as TRC207 and of {code: TRC207, intent: chat}",
+    (
+        "FindingsTest",
+        "absent",
+    ): "a list of codes such as TRC310 and of {code: TRC310, intent: chat}",
     ("Reserve", "housekeeping"): "auto or a number of cores from 1 to 256",
     ("Tier", "slice"): "a duration such as 3ms",
     ("DemandSpec", "window"): "a duration such as 600s",

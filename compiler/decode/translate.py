@@ -54,6 +54,7 @@ _NOUNS: Final = {
     "model_attributes_type": "a mapping",
 }
 _CPU_RANGE: Final = re.compile(r"[0-9][0-9:/-]*", re.ASCII)
+_QUOTE_LIST: Final = "a comma ends a value inside braces; put the whole list in quotes"
 _BOUNDS: Final = ("greater_than_equal", "less_than_equal")
 _LENGTHS: Final = ("too_short", "too_long")
 _TEXT_LENGTHS: Final = ("string_too_short", "string_too_long")
@@ -134,7 +135,7 @@ def _unknown_key(place: Place) -> tuple[Diagnostic, str | None]:
     message = f"unknown key `{cut(key)}`{where}"
     elsewhere = places_of_keys(place.model).get(key, ())
     if _CPU_RANGE.fullmatch(key) and isinstance(given, dict) and given.get(key) is None:
-        how = "a comma ends a value inside braces; put the whole list in quotes"
+        how = _QUOTE_LIST
     elif meant is not None and not elsewhere:
         how = f"did you mean `{meant}`?"
     elif elsewhere:
@@ -303,9 +304,10 @@ def _misfit(place: Place, cause: Misfit) -> Diagnostic:
 
 def _empty(doc: Document, route: Route) -> Diagnostic:
     what = subject_of(route)
-    return EMPTY_VALUE.at(
-        doc.key_span(*route), f"{what} has no value", help=f"give {what} a value, or remove it"
-    )
+    how = f"give {what} a value, or remove it"
+    if isinstance(route[-1], str) and _CPU_RANGE.fullmatch(route[-1]):
+        how = _QUOTE_LIST
+    return EMPTY_VALUE.at(doc.key_span(*route), f"{what} has no value", help=how)
 
 
 def _empty_values(doc: Document, model: type[Model]) -> Iterator[Route]:

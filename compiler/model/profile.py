@@ -111,6 +111,12 @@ class ProfileSpec(Model):
         if len(self.known) != 2:
             raise Misfit("known is the oldest and the newest version, a list of two", ("known",))
         for name, stage in self.stages.items():
+            if name in NODE_STAGES:
+                raise Misfit(
+                    f"stage {name} belongs to the node, not to an engine; paths may name it, "
+                    "stages may not",
+                    ("stages", name),
+                )
             for place, host in enumerate(stage.inside):
                 if host not in self.stages or host == name:
                     fault = "itself" if host == name else f"{host}, which the profile lacks"

@@ -22,6 +22,8 @@ class Sources(Model):
     """Files and directories with intents, profiles, ladders and demands."""
     nodes: tuple[str, ...] = ("nodes/",)
     """Files and directories with node facts."""
+    tests: tuple[str, ...] = ("tests/",)
+    """Files and directories with tests and the node facts only they use; no part of the policy."""
 
 
 class Enforce(Model):

@@ -102,7 +102,8 @@ def _alone(aim: Aim, cells: Cells) -> Refusal:
                 kind=f"require-{word}",
                 message=_requirement(word, aim, room, cells.topology),
                 help=(
-                    f"write {word} under prefer or lower cores.min; {usable_text(cells.topology)}"
+                    f"write {word} under prefer{' or lower cores.min' if room else ''}; "
+                    f"{usable_text(cells.topology)}"
                 ),
             )
     return Refusal(

@@ -183,6 +183,12 @@ def has_invisible(text: str) -> bool:
     return not text.isascii() and _INVISIBLE.search(text) is not None
 
 
+def first_invisible(text: str, start: int, end: int) -> int | None:
+    """Return the offset of the first character that has no width or looks like a space."""
+    match = _INVISIBLE.search(text, start, end)
+    return None if match is None else match.start()
+
+
 def describe(char: str) -> str:
     """Return the name by which a finding calls a character that cannot be seen."""
     if (name := _NAMES.get(char)) is None:

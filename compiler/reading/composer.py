@@ -30,6 +30,8 @@ from compiler.reading.scalars import Doubt, resolve, shorten
 
 # What may stand between the start of a node and its scalar: anchor, tag, blanks, comments.
 _PROPERTIES: Final = re.compile(r"(?:[&!][^\s,\[\]{}]*|\s+|#[^\n]*)*")
+_DOCUMENT_KEYS: Final = frozenset({"apiVersion", "kind", "metadata", "spec"})
+"""Keys of every document: one that is there twice is the beginning of a second document."""
 _DIRECTIVE: Final = re.compile(r"^%[^\n]*", re.MULTILINE)
 
 
@@ -171,12 +173,16 @@ class Composer:
         places: dict[str, Place] = {}
         merged: list[tuple[Data, Place]] = []
         last: Position | None = None
+        doubled = False
         while type(event := self._next()) is not self._events.MappingEndEvent:
             merge = self._is_merge(event)
             key, key_at = (None, _position(event)) if merge else self._key(event, depth)
             first = None if key is None else places.get(key)
             if key is not None and first is not None:
-                self._duplicate(key, key_at, first)
+                document = depth == 1 and key in _DOCUMENT_KEYS
+                if not (document and doubled):
+                    self._duplicate(key, key_at, first, document=document)
+                doubled |= document
             value, place = self._node(self._next(), depth + 1)
             last = place.value
             if merge:
@@ -207,13 +213,12 @@ class Composer:
         """Read a key; None where it cannot be taken as a text."""
         if type(event) is not self._scalar_event:
             what = "an alias" if type(event) is self._events.AliasEvent else "a list or mapping"
-            self.out.add(
-                codes.KEY_NOT_STRING.at(
-                    self._span(event),
-                    f"{what} cannot be a key",
-                    help="write the key as a text; in quotes if it starts with *, [ or {",
-                )
-            )
+            message = f"{what} cannot be a key"
+            fix = "write the key as a text; in quotes if it starts with *, [ or {"
+            if self.source.text.startswith("{{", max(0, event.start_mark.index - 1)):
+                message = f"{what} cannot be a key; this looks like a template"
+                fix = "render the template first and let tierc read the result, or quote the text"
+            self.out.add(codes.KEY_NOT_STRING.at(self._span(event), message, help=fix))
             _, place = self._node(event, depth + 1)
             return None, place.value
         self._count(1, event)
@@ -242,14 +247,18 @@ class Composer:
             fix = f'quote it: "{shown}"'
         self.out.add(codes.KEY_NOT_STRING.at(self._span_of(position), message, help=fix))
 
-    def _duplicate(self, key: str, key_at: Position, first: Place) -> None:
+    def _duplicate(self, key: str, key_at: Position, first: Place, *, document: bool) -> None:
+        """Report a key that is there twice; of a whole ``document`` only the first such."""
         assert first.key is not None
         self.out.add(
             codes.DUPLICATE_KEY.at(
                 self._span_of(key_at),
                 f'duplicate key "{shorten(key)}"',
                 related=[Related(self._span_of(first.key), "first defined here")],
-                help="remove one of the two",
+                help="if a second document starts here, put `---` on a line of its own before it; "
+                "else remove one of the two"
+                if document
+                else "remove one of the two",
             )
         )
 

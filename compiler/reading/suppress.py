@@ -16,7 +16,6 @@ WORD: Final = "tierc:"
 _OURS: Final = re.compile(r"#+[ \t]*tierc:[ \t]*(.*)")
 _IGNORE: Final = re.compile(r"ignore[ \t]*\[([^\[\]]*)\][ \t]*(.*)")
 _CODE: Final = re.compile(r"TRC[0-9]{3}")
-_FORM: Final = "write `# tierc: ignore[TRC201] reason`"
 
 
 def read_suppressions(
@@ -32,7 +31,9 @@ def read_suppressions(
         problem, wanted, reason = _read(ours.group(1).strip())
         span = source.span(start, end)
         if problem:
-            out.add(codes.MALFORMED_SUPPRESSION.at(span, problem, help=_FORM))
+            shown = ", ".join(wanted) or "TRC201"
+            form = f"write `# tierc: ignore[{shown}] reason`"
+            out.add(codes.MALFORMED_SUPPRESSION.at(span, problem, help=form))
         else:
             line = targets.of(start)
             found.append(Suppression(source.path, line, span, wanted, reason))
@@ -59,7 +60,7 @@ def _read(body: str) -> tuple[str, tuple[str, ...], str]:
             what = f"`{shorten(name)}`" if name else "an empty item"
             return f"{what} is not a code such as TRC201", (), ""
     if not match.group(2):
-        return "this suppression gives no reason", (), ""
+        return "this suppression gives no reason", tuple(dict.fromkeys(names)), ""
     return "", tuple(dict.fromkeys(names)), match.group(2)
 
 

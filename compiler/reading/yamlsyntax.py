@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from compiler.codes import reading as codes
 from compiler.diagnostics import Code, Related, Span
-from compiler.reading.characters import SourceText
+from compiler.reading.characters import SourceText, describe, first_invisible
 from compiler.reading.findings import Findings, StopReading
 from compiler.reading.scalars import shorten
 
@@ -132,6 +132,8 @@ _CONTEXTS: Final = {
 }
 _UNCLOSED: Final = ("found unexpected end of stream", "found unexpected document indicator")
 _TAB_INDENT: Final = re.compile(r" *(\t)")
+_CONFLICT: Final = re.compile(r"^(?:<{7}|>{7})(?: .*)?$", re.MULTILINE)
+_TEMPLATE: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}")
 _WORD_BEFORE: Final = re.compile(r"[^\s,\[\]{}]*$")
 _WORD_BEHIND: Final = re.compile(r"[^\s,\[\]{}]*")
 
@@ -150,6 +152,10 @@ def report_syntax(source: SourceText, error: Any, out: Findings) -> int:
         span = source.span(tab, tab + 1)
         _add(out, codes.TAB_INDENTATION, span, "a tab in the indentation", "replace it with spaces")
         return min(int(start.index), tab)
+    if (cause := _cause(source, start, mark, context)) is not None:
+        at, code, message, help_ = cause
+        _add(out, code, source.span(*at), message, help_)
+        return min(int(start.index), at[0])
     span = _one_char(source, mark)
     for line in (start.line, mark.line):
         if line < len(source.lines) and source.lines[line].startswith("%"):
@@ -208,6 +214,39 @@ def _tab(source: SourceText, start: Any, mark: Any) -> int | None:
                 return source.start_of(line) + match.start(1)
     at = int(mark.index)
     return at if source.text[at : at + 1] == "\t" else None
+
+
+def _cause(
+    source: SourceText, start: Any, mark: Any, context: str
+) -> tuple[tuple[int, int], Code, str, str] | None:
+    """Return what else than YAML explains the error: where, and what to say of it."""
+    if (conflict := _CONFLICT.search(source.text)) is not None:
+        return (
+            conflict.span(),
+            codes.YAML_SYNTAX,
+            "a merge conflict of Git was not resolved",
+            "keep one of the two versions, and delete the lines that start with <<<<<<<, ======= "
+            "and >>>>>>>",
+        )
+    lines = {mark.line, start.line if context == "while scanning a simple key" else mark.line}
+    for line in sorted(line for line in lines if line < len(source.lines)):
+        begin = source.start_of(line)
+        end = begin + len(source.lines[line])
+        if (template := _TEMPLATE.search(source.text, begin, end)) is not None:
+            return (
+                template.span(),
+                codes.YAML_SYNTAX,
+                "this looks like a template that was not rendered",
+                "render the template first and let tierc read the result, or quote the text",
+            )
+        if (char := first_invisible(source.text, begin, end)) is not None:
+            return (
+                (char, char + 1),
+                codes.INVISIBLE_CHARACTER,
+                f"{describe(source.text[char])} is taken for a part of the word next to it",
+                "replace it with a space or delete it; if it is meant, quote the text",
+            )
+    return None
 
 
 def _word_around(text: str, at: int) -> tuple[int, int]:

@@ -9,10 +9,10 @@ from compiler.codes import resolution as codes
 from compiler.decode import Loaded
 from compiler.diagnostics import Related, Severity, Sink
 from compiler.model.facts import NodeFacts
-from compiler.model.selector import PodSelector
 from compiler.patterns import Glob, PatternTooComplex, contains, intersects
 from compiler.plan import Condition
 from compiler.policy import Policy
+from compiler.resolve.pods import pods_text
 from compiler.resolve.types import NODE_UNIT, Expansion, Matcher, UnitDraft
 
 PODS = "@pods"
@@ -88,6 +88,8 @@ def _bound(unit: UnitDraft, node: Loaded[NodeFacts], sink: Sink) -> tuple[Matche
     work = unit.intent.model.spec.workload
     protected = any(ask.effect == "protect" for ask in unit.asks)
     severity = Severity.ERROR if protected or not unit.asks else Severity.WARNING
+    written = work.match is not None
+    apart: list[tuple[Matcher, list[str]]] = []
     root = pods_root(node.model)
     out: list[Matcher] = []
     for matcher in unit.matchers:
@@ -117,15 +119,22 @@ def _bound(unit: UnitDraft, node: Loaded[NodeFacts], sink: Sink) -> tuple[Matche
         if len(texts) == 2:
             combined = _narrower(texts[0], texts[1])
             if combined is None:
-                _unsatisfiable(unit, matcher, texts, severity, sink)
+                if written or intersects(Glob.cgroup(texts[0]), Glob.cgroup(texts[1])):
+                    _unsatisfiable(unit, matcher, cgroups, texts, severity, sink)
+                else:
+                    apart.append((matcher, texts))
                 continue
             cgroup = combined
-        pods = _pods_text(work.pods) if work.pods is not None else None
+        pods = pods_text(work.pods) if work.pods is not None else None
         out.append(
             replace(
                 matcher, condition=condition.model_copy(update={"cgroup": cgroup, "pods": pods})
             )
         )
+    if apart and not out:
+        # One known way of several that cannot be in this cgroup is no mistake; none left is.
+        matcher, texts = apart[0]
+        _unsatisfiable(unit, matcher, texts, texts, severity, sink)
     return tuple(out)
 
 
@@ -150,7 +159,12 @@ def _narrower(one: str, other: str) -> str | None:
 
 
 def _unsatisfiable(
-    unit: UnitDraft, matcher: Matcher, texts: list[str], severity: Severity, sink: Sink
+    unit: UnitDraft,
+    matcher: Matcher,
+    written: list[str],
+    texts: list[str],
+    severity: Severity,
+    sink: Sink,
 ) -> None:
     if unit.intent is None:
         return
@@ -159,21 +173,9 @@ def _unsatisfiable(
     sink.add(
         codes.CGROUP_UNSATISFIABLE.at(
             unit.intent.span("spec", "workload", "cgroup"),
-            f'cgroup "{texts[1]}" cannot narrow "{texts[0]}": they {why}',
-            severity=severity if meet else Severity.WARNING,
+            f'cgroup "{written[1]}" cannot narrow "{written[0]}": they {why}',
+            severity=severity,
             related=[Related(matcher.span, "this matcher already has a cgroup")],
             help="write the combined pattern in workload.match instead",
         )
     )
-
-
-def _pods_text(selector: PodSelector) -> str:
-    """Return a canonical text of the selector: equal selectors, equal text."""
-    parts = []
-    if selector.namespace is not None:
-        parts.append(f"namespace={selector.namespace}")
-    parts += [f"{key}={value}" for key, value in sorted(selector.match_labels.items())]
-    for row in sorted(selector.match_expressions, key=lambda e: (e.key, e.operator, e.values)):
-        values = f" ({','.join(sorted(row.values))})" if row.values else ""
-        parts.append(f"{row.key} {row.operator}{values}")
-    return "; ".join(parts)

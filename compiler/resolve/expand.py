@@ -147,7 +147,7 @@ def _not_recognised(
     ask: Ask,
     sink: Sink,
 ) -> None:
-    version = intent.model.spec.workload.version
+    version = intent.model.spec.workload.version or "of any version"
     sink.add(
         codes.STAGE_NOT_RECOGNISED.at(
             ask.span,

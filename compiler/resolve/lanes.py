@@ -36,7 +36,19 @@ def lane_name(intent: Loaded[Intent]) -> str | None:
         return None
     if spec.lane is not None:
         return spec.lane.name or intent.name
-    return intent.name if PLACING & {*spec.prefer, *spec.require} else None
+    return intent.name if placing_words(intent) else None
+
+
+def placing_words(intent: Loaded[Intent]) -> tuple[Preference, ...]:
+    """Return what the intent asks its CPUs to be, required first."""
+    spec = intent.model.spec
+    return tuple(word for word in (*spec.require, *spec.prefer) if word in PLACING)
+
+
+def wants_leftovers(intent: Loaded[Intent]) -> bool:
+    """Return whether the intent's units live on the CPUs that are in no lane."""
+    spec = intent.model.spec
+    return lane_name(intent) is None and "leftovers" in (*spec.prefer, *spec.require)
 
 
 def lane_span(intent: Loaded[Intent]) -> Span:
@@ -44,7 +56,8 @@ def lane_span(intent: Loaded[Intent]) -> Span:
     spec = intent.model.spec
     if spec.lane is not None:
         return intent.doc.key_span("spec", "lane")
-    return intent.doc.key_span("spec", "prefer" if spec.prefer else "require")
+    hard = any(word in PLACING for word in spec.require)
+    return intent.doc.key_span("spec", "require" if hard else "prefer")
 
 
 def lanes_of(

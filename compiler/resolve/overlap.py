@@ -4,23 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from itertools import groupby
+from functools import cached_property
+from itertools import combinations, groupby
+from typing import Final, NamedTuple
 
 from compiler.codes import resolution as codes
 from compiler.diagnostics import Diagnostic, Related, Sink, Span
 from compiler.graph import ordered
-from compiler.patterns import CmdlineRegex, Glob, Pattern, PatternTooComplex
-from compiler.patterns import contains as pattern_contains
-from compiler.patterns import example as pattern_example
-from compiler.patterns import intersects as pattern_intersects
-from compiler.plan import Condition
+from compiler.resolve.conditions import (
+    FIELDS,
+    WORDS,
+    Texts,
+    condition_contains,
+    condition_meets,
+    fields_of,
+    narrower_pairs,
+    parse_field,
+    texts_contain,
+    texts_meet,
+    texts_of,
+    witness,
+)
 from compiler.resolve.types import Matcher, UnitDraft
 
-FIELDS = ("kthread", "comm", "leader_comm", "cmdline", "cgroup", "pods")
-"""Fields of a condition, the strongest evidence first."""
+__all__ = [
+    "MAX_COMPARED",
+    "Candidate",
+    "Outcome",
+    "condition_contains",
+    "condition_meets",
+    "find_ties",
+    "parse_field",
+    "rank",
+    "user_place",
+]
 
-WORDS = {"leader_comm": "leaderComm"}
+MAX_COMPARED: Final = 2048
+"""Rules on a node beyond which they are not compared with each other: eight times as many as a
+plan may have, so that it is refused anyway."""
 
 
 @dataclass(frozen=True)
@@ -31,20 +52,20 @@ class Candidate:
     matcher: Matcher
 
     @cached_property
-    def fields(self) -> tuple[str, ...]:
-        """Fields the condition constrains, strongest first."""
-        return fields_of(self.matcher.condition)
+    def texts(self) -> Texts:
+        """Patterns of the condition, field by field."""
+        return texts_of(self.matcher.condition)
 
-    @property
+    @cached_property
     def rank(self) -> tuple[int, bool, bool, int, tuple[int, ...]]:
         """Everything of the order but containment; smaller goes first."""
-        evidence = "cgroup" in self.fields or "pods" in self.fields
+        fields = fields_of(self.matcher.condition)
         return (
             -self.unit.precedence,
             self.unit.builtin,
-            not evidence,
-            -len(self.fields),
-            tuple(FIELDS.index(name) for name in self.fields),
+            not {"cgroup", "pods"} & set(fields),
+            -len(fields),
+            tuple(FIELDS.index(name) for name in fields),
         )
 
     @property
@@ -53,84 +74,20 @@ class Candidate:
         return self.unit.intent.name if self.unit.intent is not None else self.unit.name
 
 
-def fields_of(condition: Condition) -> tuple[str, ...]:
-    """Return the names of the fields a condition constrains, strongest evidence first."""
-    return tuple(name for name in FIELDS if getattr(condition, name) is not None)
-
-
-@lru_cache(maxsize=4096)
-def parse_field(field: str, text: str) -> Pattern:
-    """Return the pattern of one field (not ``pods``, which is no pattern)."""
-    if field == "cgroup":
-        return Glob.cgroup(text)
-    if field == "cmdline":
-        return CmdlineRegex.parse(text)
-    return Glob.comm(text)
-
-
-def _field_contains(field: str, wide: str, narrow: str) -> bool:
-    if wide == narrow:
-        return True
-    if field == "pods":
-        return False
-    try:
-        return pattern_contains(parse_field(field, wide), parse_field(field, narrow))
-    except PatternTooComplex:
-        return False
-
-
-def _field_meets(field: str, one: str, other: str) -> bool:
-    if one == other or field == "pods":
-        return True
-    try:
-        return pattern_intersects(parse_field(field, one), parse_field(field, other))
-    except PatternTooComplex:
-        return False
-
-
-def condition_contains(wide: Condition, narrow: Condition) -> bool:
-    """Return whether every thread that ``narrow`` takes, ``wide`` takes too.
-
-    False also where that cannot be decided (pod selectors that differ, expressions beyond the
-    automata's bound).
-    """
-    return all(
-        (have := getattr(narrow, field)) is not None
-        and _field_contains(field, getattr(wide, field), have)
-        for field in fields_of(wide)
-    )
-
-
-def condition_meets(one: Condition, other: Condition) -> bool:
-    """Return whether some thread could be taken by both, as far as their shared fields tell."""
-    if (one.kthread is None) != (other.kthread is None):
-        return False
-    return all(
-        _field_meets(field, getattr(one, field), getattr(other, field))
-        for field in fields_of(one)
-        if getattr(other, field) is not None
-    )
-
-
 def rank(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return the candidates in first-match order.
 
     Precedence, user before built-in, evidence of place, number and kind of fields; among rules
-    on the same fields narrower before wider; what is left free goes by pattern and unit name, so
-    the order depends on nothing but content.
+    on the same fields narrower before wider.  Of equal patterns those go first whose intent leaves
+    the tier open: they take it from the other, and give the CPUs.  What is left free goes by
+    pattern and unit name, so the order depends on nothing but content.
     """
     out: list[Candidate] = []
     pool = sorted(candidates, key=lambda c: (c.rank, _text_key(c)))
     for _, group in groupby(pool, key=lambda c: c.rank):
         bucket = list(group)
-        before = [
-            (i, j)
-            for i, narrow in enumerate(bucket)
-            for j, wide in enumerate(bucket)
-            if i != j
-            and condition_contains(wide.matcher.condition, narrow.matcher.condition)
-            and not condition_contains(narrow.matcher.condition, wide.matcher.condition)
-        ]
+        compared = len(candidates) <= MAX_COMPARED
+        before = narrower_pairs(tuple(c.texts for c in bucket)) if compared else ()
         order = (
             ordered(len(bucket), before, [f"{i:05d}" for i in range(len(bucket))])
             if before
@@ -141,15 +98,21 @@ def rank(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _text_key(candidate: Candidate) -> tuple[object, ...]:
-    condition = candidate.matcher.condition
     return (
-        tuple(getattr(condition, name) for name in candidate.fields),
+        tuple(text or "" for text in candidate.texts),
+        bool(candidate.unit.asks),
         candidate.unit.name,
     )
 
 
-Outcome = tuple[int | None, int, str | None]
-"""Tier (None: the intent says nothing), order, lane (None: no lane asked)."""
+class Outcome(NamedTuple):
+    """What a unit says about its threads."""
+
+    tier: int | None
+    """None: nothing."""
+    order: int
+    cpus: str | None
+    """In words: ``lane chat``, ``the leftovers``; None: nothing."""
 
 
 def find_ties(
@@ -163,81 +126,79 @@ def find_ties(
     Only rules on the same fields are compared: rules on different fields that merely could meet
     are ordered without a finding.
     """
+    if len(ranked) > MAX_COMPARED:
+        return
     reported: set[tuple[str, str]] = set()
     for _, group in groupby(ranked, key=lambda c: c.rank):
-        bucket = list(group)
-        for i, one in enumerate(bucket):
-            for other in bucket[i + 1 :]:
-                pair = (min(one.intent, other.intent), max(one.intent, other.intent))
-                if one.intent == other.intent or pair in reported:
-                    continue
-                first, second = sorted((one, other), key=lambda c: (_place(c), c.unit.name))
-                clash = _clash(outcome[first.unit.name], outcome[second.unit.name], tier_name)
-                if clash is None:
-                    continue
-                a, b = one.matcher.condition, other.matcher.condition
-                if not condition_meets(a, b):
-                    continue
-                if condition_contains(a, b) != condition_contains(b, a):
-                    continue  # one is strictly narrower, and goes first
-                reported.add(pair)
-                sink.add(_tie(first, second, clash))
+        for one, other in combinations(group, 2):
+            a, b = outcome[one.unit.name], outcome[other.unit.name]
+            if a == b or one.intent == other.intent:
+                continue
+            pair = (min(one.intent, other.intent), max(one.intent, other.intent))
+            if pair in reported or not _differ(a, b) or not _tied(one, other, a, b):
+                continue
+            reported.add(pair)
+            first, second = sorted((one, other), key=lambda c: (user_place(c), c.unit.name))
+            words = _clash(outcome[first.unit.name], outcome[second.unit.name], tier_name)
+            sink.add(_tie(first, second, words))
 
 
-def _clash(one: Outcome, other: Outcome, tier_name: Callable[[int], str]) -> str | None:
-    if one[0] is not None and other[0] is not None:
-        if one[0] != other[0]:
-            return f"tiers {tier_name(one[0])} and {tier_name(other[0])}"
-        if one[1] != other[1]:
-            return f"different places in the order of tier {tier_name(one[0])}"
-    if one[2] is not None and other[2] is not None and one[2] != other[2]:
-        return f"lanes {one[2]} and {other[2]}"
-    return None
+def _differ(one: Outcome, other: Outcome) -> bool:
+    """Tell whether it matters which of the two has a thread."""
+    if one.tier is not None and other.tier is not None:
+        return one != other
+    if one.cpus is not None and other.cpus is not None:
+        return one.cpus != other.cpus
+    # one leaves the tier open, the other the CPUs: they complete each other where that can be said
+    return True
+
+
+def _tied(one: Candidate, other: Candidate, a: Outcome, b: Outcome) -> bool:
+    """Tell whether some thread is claimed by both and neither is narrower."""
+    if not texts_meet(one.texts, other.texts):
+        return False
+    over, under = texts_contain(one.texts, other.texts), texts_contain(other.texts, one.texts)
+    if over != under:
+        return False  # one is strictly narrower, and goes first
+    completes = None in (a.tier, b.tier) and None in (a.cpus, b.cpus)
+    return not (completes and over)
+
+
+def _clash(one: Outcome, other: Outcome, tier_name: Callable[[int], str]) -> str:
+    if one.tier is not None and other.tier is not None:
+        if one.tier != other.tier:
+            return f"tiers {tier_name(one.tier)} and {tier_name(other.tier)}"
+        if one.order != other.order:
+            return f"different places in the order of tier {tier_name(one.tier)}"
+    elif one.cpus is None or other.cpus is None:
+        tier = one.tier if one.tier is not None else other.tier
+        said = f"tier {tier_name(tier)}" if tier is not None else "no tier"
+        return f"{said} from one and {one.cpus or other.cpus} from the other"
+    return f"{one.cpus or 'no lane'} and {other.cpus or 'no lane'}"
 
 
 def _tie(first: Candidate, second: Candidate, clash: str) -> Diagnostic:
     a, b = first.matcher.condition, second.matcher.condition
-    shared = fields_of(a)
     if a == b:
-        what = " and ".join(f'{WORDS.get(f, f)} "{getattr(a, f)}"' for f in shared)
+        what = " and ".join(f'{WORDS.get(f, f)} "{getattr(a, f)}"' for f in fields_of(a))
         threads = f"threads with {what}"
     else:
-        witness = _witness(a, b)
-        threads = f"threads such as {witness}" if witness else "the same threads"
+        found = witness(a, b)
+        threads = f"threads such as {found}" if found else "the same threads"
     return codes.TIER_CONFLICT.at(
-        _place(second),
+        user_place(second),
         f"{first.intent} and {second.intent} both claim {threads}, with {clash}",
-        related=[Related(_place(first), f"{first.intent} claims them here")],
+        related=[Related(user_place(first), f"{first.intent} claims them here")],
         help=f"change one of these two lines: give {first.intent} or {second.intent} a higher "
         "precedence, narrow one with workload.cgroup or workload.pods, or make its pattern "
         "narrower than the other",
     )
 
 
-def _place(candidate: Candidate) -> Span:
+def user_place(candidate: Candidate) -> Span:
     """Return the user's line behind the rule: for profile and group names, the workload."""
     intent = candidate.unit.intent
-    if intent is None or candidate.matcher.span.path == intent.doc.path:
+    if intent is None or intent.model.spec.workload.match is not None:
         return candidate.matcher.span
     work = intent.model.spec.workload
-    return intent.span("spec", "workload", "engine" if work.engine else "group")
-
-
-def _witness(a: Condition, b: Condition) -> str | None:
-    parts = []
-    for field in fields_of(a):
-        one, other = getattr(a, field), getattr(b, field)
-        if field == "pods":
-            return None
-        try:
-            text = (
-                one
-                if one == other and not set("*?") & set(one)
-                else pattern_example(parse_field(field, one), parse_field(field, other))
-            )
-        except PatternTooComplex:
-            return None
-        if text is None:
-            return None
-        parts.append(f'{WORDS.get(field, field)} "{text}"')
-    return " and ".join(parts)
+    return intent.span("spec", "workload", "engine" if work.engine is not None else "group")

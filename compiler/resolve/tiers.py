@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compiler.codes import resolution as codes
-from compiler.decode import Loaded
 from compiler.diagnostics import Diagnostic, Related, Sink, Span
 from compiler.graph import Inherited, Need, cycles, depths, inherit
-from compiler.model.intent import Intent
 from compiler.plan import Effect
 from compiler.policy import Ladder, Policy
 from compiler.resolve.types import Ask, Expansion, UnitDraft
@@ -25,6 +23,8 @@ class UnitTier:
     winner: Ask | None
     losers: tuple[Ask, ...]
     chain: tuple[Need, ...]
+    places: Mapping[str, Span] = field(default_factory=dict, hash=False, compare=False)
+    """Where each ``Need.why`` of the chain is written."""
 
 
 def unit_tiers(
@@ -53,8 +53,18 @@ def unit_tiers(
             demoting = [ask for ask in asks if ask.effect == "demote"]
             if demoting:
                 sink.add(_demoted_need(ladder, unit, demoting[0], got, reasons))
-            out[unit.name] = UnitTier(got.tier, "needed", None, asks, got.chain)
+            out[unit.name] = UnitTier(
+                got.tier,
+                "needed",
+                None,
+                asks,
+                got.chain,
+                {need.why: reasons[need.why] for need in got.chain},
+            )
         elif asks:
+            if unit.intent is None and asks[0].effect == "protect":
+                for demotion in (ask for ask in asks if ask.effect == "demote"):
+                    sink.add(_demoted_ask(ladder, unit, demotion, asks[0]))
             out[unit.name] = UnitTier(asks[0].tier, asks[0].effect, asks[0], asks[1:], ())
         else:
             out[unit.name] = UnitTier(None, "place", None, (), ())
@@ -71,6 +81,16 @@ def _demoted_need(
         f"{got.chain[0].why.split(' ', 1)[0]} needs it at {ladder.name(got.tier)}",
         related=chain,
         help="drop the demotion, or narrow it so that it spares these threads",
+    )
+
+
+def _demoted_ask(ladder: Ladder, unit: UnitDraft, demotion: Ask, ask: Ask) -> Diagnostic:
+    return codes.DEMOTED_NEED.at(
+        demotion.span,
+        f"{demotion.intent} demotes {unit.name} to {ladder.name(demotion.tier)}, and "
+        f"{ask.intent} protects it at {ladder.name(ask.tier)}",
+        related=[Related(ask.span, f"{ask.intent} says {ask.text}")],
+        help="drop one of the two",
     )
 
 
@@ -110,23 +130,26 @@ def check_above(policy: Policy, sink: Sink) -> bool:
     return not found
 
 
-def intent_orders(
-    intents: Sequence[Loaded[Intent]], tiers: Mapping[str, int], ladder: Ladder, sink: Sink
-) -> dict[str, int]:
+def intent_orders(policy: Policy, tiers: Mapping[str, int], sink: Sink) -> dict[str, int]:
     """Return each intent's order inside its tier, 0 first.
 
-    Where ``above`` has a cycle (reported for the policy) there is no order: all are first.
+    The relation is transitive over the whole policy: an intent between two others orders them
+    also on nodes it does not select.  Where ``above`` has a cycle (reported for the policy) there
+    is no order: all are first.
 
     Args:
-        intents: those of one class of nodes.
-        tiers: highest tier among each intent's units; intents without one are left out.
+        tiers: highest tier among the units of each intent of one class of nodes.
     """
+    ladder = policy.ladder
+    names = {intent.name for intent in policy.intents}
     edges = []
-    for intent in intents:
+    for intent in policy.intents:
         for i, below in enumerate(intent.model.spec.above):
-            if intent.name not in tiers or below not in tiers:
+            if below not in names:
                 continue
             edges.append((intent.name, below))
+            if intent.name not in tiers or below not in tiers:
+                continue
             if tiers[below] < tiers[intent.name]:
                 sink.add(
                     codes.ABOVE_CONTRADICTS.at(
@@ -138,7 +161,7 @@ def intent_orders(
                 )
     if cycles(edges):
         return dict.fromkeys(tiers, 0)
-    depth = depths(tiers, edges)
+    depth = depths(names | set(tiers), edges)
     order: dict[str, int] = {}
     for tier in sorted(set(tiers.values())):
         members = [name for name in tiers if tiers[name] == tier]

@@ -16,7 +16,8 @@ from compiler.plan import Condition, Effect
 T_co = TypeVar("T_co", covariant=True)
 
 NODE_UNIT = "node"
-"""First part of the names of units that belong to the node.  No intent may be called so."""
+"""First part of the names of units that belong to the node.  An intent may be called so too: its
+units have other stages."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

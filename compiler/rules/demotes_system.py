@@ -40,118 +40,34 @@ demote: background
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from compiler.codes.safety import NODE_SOFTWARE_STARVED
-from compiler.decode import Loaded
-from compiler.diagnostics import Code, Diagnostic, Severity, Span
-from compiler.model.intent import Intent
-from compiler.pipeline import Compilation, CompiledClass
-from compiler.plan import Condition
-from compiler.policy import Ladder
-from compiler.resolve.overlap import Candidate, rank
-from compiler.resolve.types import Expansion, Matcher
-from compiler.rules.rule import Rule, place_of
-from compiler.rules.threads import SystemThread, system_threads, takes
-from compiler.rules.written import is_narrowed, item_takes_all
+from compiler.diagnostics import Code, Diagnostic, Severity
+from compiler.pipeline import Compilation
+from compiler.rules.reach import Demotion, demotions
+from compiler.rules.rule import Rule
+from compiler.rules.threads import system_threads
 
 CODE: Final = Code("TRC210", "demotes-system", Severity.ERROR, __doc__, adjustable=True)
 
 _SHOWN: Final = 3
 
 
-@dataclass(frozen=True)
-class _Line:
-    """One rule of the ordered list."""
-
-    intent: Loaded[Intent] | None
-    matcher: Matcher
-    conditions: tuple[Condition, ...]
-    """All must hold."""
-    tier: int | None
-
-    def takes(self, thread: SystemThread, *, sure: bool) -> bool:
-        return all(takes(condition, thread, sure=sure) for condition in self.conditions)
-
-
 def check(compilation: Compilation) -> Iterator[Diagnostic]:
     """Find rules below normal that are the first to match a thread of the system."""
-    policy = compilation.policy
-    threads = system_threads(policy.groups["node-infra"].model)
-    if not compilation.classes:
-        yield from _of_lines(_alone(compilation.expansions), threads, policy.ladder, ())
-    for group in compilation.classes:
-        yield from _of_lines(_of_class(group), threads, policy.ladder, group.nodes)
+    threads = system_threads(compilation.policy.groups["node-infra"].model)
+    for found in demotions(compilation, threads):
+        yield replace(_finding(found), nodes=found.nodes)
 
 
-def _of_class(group: CompiledClass) -> list[_Line]:
-    units = {unit.name: unit for unit in group.resolution.units}
-    return [
-        _Line(
-            units[rule.unit].draft.intent,
-            rule.matcher,
-            (rule.condition,),
-            units[rule.tier_unit].tier,
-        )
-        for rule in group.resolution.rules
-    ]
-
-
-def _alone(expansions: Sequence[Expansion]) -> list[_Line]:
-    """Return the rules as they would be ordered on a node that all intents select."""
-    out = []
-    for one in rank([Candidate(u, m) for e in expansions for u in e.units for m in u.matchers]):
-        work = one.unit.intent.model.spec.workload if one.unit.intent is not None else None
-        conditions = [one.matcher.condition]
-        if work is not None and (work.cgroup is not None or work.pods is not None):
-            pods = "some" if work.pods is not None else None
-            conditions.append(Condition(cgroup=work.cgroup, pods=pods))
-        tier = min((ask.tier for ask in one.unit.asks), default=None)
-        out.append(_Line(one.unit.intent, one.matcher, tuple(conditions), tier))
-    return out
-
-
-def _of_lines(
-    lines: Sequence[_Line], threads: Sequence[SystemThread], ladder: Ladder, nodes: tuple[str, ...]
-) -> Iterator[Diagnostic]:
-    found: dict[Span, tuple[_Line, Loaded[Intent], set[SystemThread]]] = {}
-    for i, line in enumerate(lines):
-        if line.intent is None or line.tier is None or line.tier <= ladder.normal:
-            continue
-        if _takes_all(line.intent, line.matcher):
-            continue  # another rule's finding
-        place = place_of(line.intent, line.matcher)
-        taken = found.setdefault(place, (line, line.intent, set()))[2]
-        for thread in threads:
-            if thread in taken or not line.takes(thread, sure=True):
-                continue
-            if not any(earlier.takes(thread, sure=False) for earlier in lines[:i]):
-                taken.add(thread)
-    for place, (line, intent, taken) in found.items():
-        if taken and line.tier is not None:
-            hits = [thread for thread in threads if thread in taken]
-            yield replace(_finding(place, intent, hits, ladder.name(line.tier)), nodes=nodes)
-
-
-def _takes_all(intent: Loaded[Intent], matcher: Matcher) -> bool:
-    work = intent.model.spec.workload
-    return not is_narrowed(work) and any(
-        item_takes_all(item)
-        for i, item in enumerate(work.match or ())
-        if matcher.span
-        in {intent.span("spec", "workload", "match", i, key) for key in item.conditions}
-    )
-
-
-def _finding(
-    place: Span, intent: Loaded[Intent], hits: Sequence[SystemThread], tier: str
-) -> Diagnostic:
-    names = list(dict.fromkeys(hit.comm for hit in hits))
+def _finding(found: Demotion) -> Diagnostic:
+    names = list(dict.fromkeys(hit.comm for hit in found.hits))
     more = len(names) - _SHOWN
     shown = ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
-    first = hits[0]
+    first = found.hits[0]
     example = (
         f'kernel thread "{first.comm}"'
         if first.kernel
@@ -159,7 +75,7 @@ def _finding(
         if first.sure
         else f'comm "{first.comm}"'
     )
-    if intent.model.spec.workload.group is not None:
+    if found.intent.model.spec.workload.group is not None:
         help = "use keep: system"
     elif first.kernel:
         help = "leave kernel threads where they are, or name the one that is meant"
@@ -169,8 +85,8 @@ def _finding(
             '"ci.slice/**" or "system.slice/NAME.service/**"'
         )
     return CODE.at(
-        place,
-        f"{intent.name} puts {shown} into tier {tier}: an example is {example}",
+        found.place,
+        f"{found.intent.name} puts {shown} into tier {found.tier}: an example is {example}",
         help=help,
     )
 

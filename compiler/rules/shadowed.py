@@ -43,22 +43,16 @@ keep: interactive
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from compiler.decode import Loaded
 from compiler.diagnostics import Code, Diagnostic, Related, Severity
-from compiler.model.intent import Intent
 from compiler.pipeline import Compilation, CompiledClass
-from compiler.resolve.overlap import condition_contains
-from compiler.resolve.types import ResolvedRule, ResolvedUnit
+from compiler.resolve.conditions import condition_contains
+from compiler.rules.outcomes import Line, Outcome, lines_of
 from compiler.rules.rule import Rule, on, place_of
 
 CODE: Final = Code("TRC206", "shadowed", Severity.WARNING, __doc__, adjustable=True)
-
-Outcome = tuple[int, int, str | None, bool]
-"""Tier, order, lane, leftovers."""
 
 
 def check(compilation: Compilation) -> Iterator[Diagnostic]:
@@ -67,37 +61,14 @@ def check(compilation: Compilation) -> Iterator[Diagnostic]:
         yield from _of_class(group)
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """One rule, and what it gives to whom."""
-
-    rule: ResolvedRule
-    intent: Loaded[Intent] | None
-    standing: tuple[int, bool]
-    outcome: Outcome
-
-    @property
-    def owner(self) -> str | None:
-        return self.intent.name if self.intent is not None else None
-
-
 def _of_class(group: CompiledClass) -> Iterator[Diagnostic]:
-    units = {unit.name: unit for unit in group.resolution.units}
-    lines = [
-        _Line(
-            rule,
-            units[rule.unit].draft.intent,
-            (-rule.precedence, rule.builtin),
-            _outcome(rule, units),
-        )
-        for rule in group.resolution.rules
-    ]
+    lines = lines_of(group.resolution)
     mine: dict[str, list[int]] = {}
     for i, line in enumerate(lines):
         if line.owner is not None:
             mine.setdefault(line.owner, []).append(i)
     for _, indexes in sorted(mine.items()):
-        takers: list[_Line] = []
+        takers: list[Line] = []
         for i in indexes:
             taker = _taker(lines[i], lines[:i])
             if taker is None:
@@ -107,7 +78,7 @@ def _of_class(group: CompiledClass) -> Iterator[Diagnostic]:
             yield on(group, _finding(lines[indexes[0]], takers))
 
 
-def _taker(line: _Line, earlier: Sequence[_Line]) -> _Line | None:
+def _taker(line: Line, earlier: Sequence[Line]) -> Line | None:
     """Return an earlier rule of another intent that leaves ``line`` no thread.
 
     At equal standing an earlier rule contains a later one only where their conditions are equal,
@@ -132,12 +103,7 @@ def _is_conflict(one: Outcome, other: Outcome) -> bool:
     return one[:2] != other[:2] or lanes
 
 
-def _outcome(rule: ResolvedRule, units: Mapping[str, ResolvedUnit]) -> Outcome:
-    tier, lane = units[rule.tier_unit], units[rule.lane_unit]
-    return tier.tier, tier.order, lane.lane, lane.leftovers
-
-
-def _finding(line: _Line, takers: Sequence[_Line]) -> Diagnostic:
+def _finding(line: Line, takers: Sequence[Line]) -> Diagnostic:
     assert line.intent is not None
     related: dict[str, Related] = {}
     for taker in takers:

@@ -8,7 +8,7 @@ from typing import Final
 
 from compiler.model.profile import WorkloadGroup
 from compiler.plan import Condition
-from compiler.resolve.overlap import parse_field
+from compiler.resolve.conditions import parse_field
 
 
 @dataclass(frozen=True, slots=True)

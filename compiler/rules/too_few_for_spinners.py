@@ -42,49 +42,19 @@ lane: {cores: 4}
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from compiler.cpuset import union
-from compiler.decode import Loaded
 from compiler.diagnostics import Code, Diagnostic, Severity, Span
-from compiler.model.base import Stage
-from compiler.model.intent import CoreRange, Intent
-from compiler.model.profile import EngineProfile, Knob
+from compiler.model.intent import CoreRange
+from compiler.model.profile import Knob
 from compiler.pipeline import Compilation, CompiledClass
-from compiler.policy import Policy
-from compiler.profiles import stage_matches
 from compiler.resolve.lanes import lane_name
+from compiler.rules.engines import Need, need_of, release, setting, sleep_knobs, suits, waits_of
 from compiler.rules.rule import Rule, on
-from compiler.versions import contains as version_in
 
 CODE: Final = Code("TRC211", "too-few-cpus-for-spinners", Severity.ERROR, __doc__, adjustable=True)
-
-_BESIDE: Final = ("engine-step", "api")
-"""Stages that must run while the ranks spin."""
-
-_SLEEPS: Final = re.compile(r"sleep|idle", re.I)
-
-
-@dataclass(frozen=True)
-class _Need:
-    """Cores that an intent's engines keep busy."""
-
-    intent: Loaded[Intent]
-    profile: Loaded[EngineProfile]
-    spinning: Mapping[Stage, int]
-    beside: Mapping[Stage, int]
-
-    @property
-    def cores(self) -> int:
-        return sum(self.spinning.values()) + sum(self.beside.values())
-
-    @property
-    def counts(self) -> bool:
-        """Whether ranks spin for each other."""
-        return self.intent.model.spec.workload.tensor_parallel > 1 and bool(self.spinning)
 
 
 def check(compilation: Compilation) -> Iterator[Diagnostic]:
@@ -92,7 +62,7 @@ def check(compilation: Compilation) -> Iterator[Diagnostic]:
     needs = {
         need.intent.name: need
         for intent in compilation.policy.intents
-        if (need := _need(compilation.policy, intent)) is not None
+        if (need := need_of(compilation.policy, intent)) is not None
     }
     if not compilation.classes:
         yield from _alone(needs)
@@ -101,28 +71,9 @@ def check(compilation: Compilation) -> Iterator[Diagnostic]:
             yield on(group, found)
 
 
-def _need(policy: Policy, intent: Loaded[Intent]) -> _Need | None:
-    work = intent.model.spec.workload
-    profile = policy.profiles.get(work.engine or "")
-    if profile is None:
-        return None
-    spinning: dict[Stage, int] = {}
-    beside: dict[Stage, int] = {}
-    for stage, rows in stage_matches(profile.model, work.version, work.tensor_parallel).items():
-        known = profile.model.spec.stages[stage]
-        if known.cores is None or all(row.match.needs is not None for row in rows):
-            continue  # without threads of its own, or behind a switch
-        cores = known.cores.min * work.instances * (work.tensor_parallel if known.per_rank else 1)
-        if known.spins:
-            spinning[stage] = cores
-        elif stage in _BESIDE:
-            beside[stage] = cores
-    return _Need(intent, profile, spinning, beside)
-
-
-def _alone(needs: Mapping[str, _Need]) -> Iterator[Diagnostic]:
+def _alone(needs: Mapping[str, Need]) -> Iterator[Diagnostic]:
     """Judge the sizes as written, without any node."""
-    lanes: dict[str, list[_Need]] = {}
+    lanes: dict[str, list[Need]] = {}
     for need in needs.values():
         lanes.setdefault(lane_name(need.intent) or "", []).append(need)
     for name, members in sorted(lanes.items()):
@@ -135,7 +86,7 @@ def _alone(needs: Mapping[str, _Need]) -> Iterator[Diagnostic]:
             break
 
 
-def _lanes(group: CompiledClass, needs: Mapping[str, _Need]) -> Iterator[Diagnostic]:
+def _lanes(group: CompiledClass, needs: Mapping[str, Need]) -> Iterator[Diagnostic]:
     granted = {lane.name: lane.cores for lane in group.plan.lanes} if group.plan else {}
     for lane in group.resolution.lanes:
         have = granted.get(lane.name, lane.max)
@@ -144,7 +95,7 @@ def _lanes(group: CompiledClass, needs: Mapping[str, _Need]) -> Iterator[Diagnos
             yield from _judge(f"lane {lane.name}", have, lane.cores.winner.span, members)
 
 
-def _without_lane(group: CompiledClass, needs: Mapping[str, _Need]) -> Iterator[Diagnostic]:
+def _without_lane(group: CompiledClass, needs: Mapping[str, Need]) -> Iterator[Diagnostic]:
     """Judge engines that share the machine: what their units may use must do."""
     for expansion in group.expansions:
         need = needs.get(expansion.intent.name)
@@ -158,7 +109,7 @@ def _without_lane(group: CompiledClass, needs: Mapping[str, _Need]) -> Iterator[
         yield from _judge(f"{expansion.intent.name}, without a lane,", have, span, [need])
 
 
-def _judge(who: str, have: int, span: Span, members: Sequence[_Need]) -> Iterator[Diagnostic]:
+def _judge(who: str, have: int, span: Span, members: Sequence[Need]) -> Iterator[Diagnostic]:
     ranked = [need for need in members if need.counts]
     total = sum(need.cores for need in members)
     if not ranked or have >= total:
@@ -180,39 +131,26 @@ def _judge(who: str, have: int, span: Span, members: Sequence[_Need]) -> Iterato
     )
 
 
-def _spins(need: _Need) -> str:
-    version = need.intent.model.spec.workload.version
-    for row in need.profile.model.spec.polling:
-        if (
-            row.parallel != "single"
-            and set(row.stages) & set(need.spinning)
-            and version is not None
-            and version_in(row.versions, version)
-        ):
-            return f"\nwhat spins: {row.behaviour}"
-    return ""
+def _spins(need: Need) -> str:
+    if need.intent.model.spec.workload.version is None:
+        return ""
+    return "".join(
+        f"\nwhat spins: {wait.behaviour}" for wait in waits_of(need.profile, need.intent)
+    )
 
 
-def _knob(need: _Need) -> str:
+def _knob(need: Need) -> str:
     work = need.intent.model.spec.workload
-    found = [
-        knob
-        for knob in need.profile.model.spec.knobs
-        if knob.advice != "avoid"
-        and _SLEEPS.search(f"{knob.name} {knob.note}")
-        and (work.version is None or version_in(knob.versions, work.version))
-    ]
-    name = need.profile.name
+    found = sleep_knobs(need.profile, work.version)
     if not found:
-        of = f" {work.version}" if work.version is not None else ""
-        return f"\nthe profile knows no flag of {name}{of} that stops it"
+        of = release(need.profile, work.version)
+        return f"\nthe profile knows no flag of {of} that stops it"
     return "".join(_knob_text(knob, work.traffic) for knob in found)
 
 
 def _knob_text(knob: Knob, traffic: str) -> str:
-    setting = f"{knob.name}={knob.value}" if knob.value is not None else knob.name
-    against = f", not for {traffic} traffic" if knob.traffic and traffic not in knob.traffic else ""
-    return f"\n{setting} stops it (versions {knob.versions}{against}): {knob.note}"
+    against = "" if suits(knob, traffic) else f", not for {traffic} traffic"
+    return f"\n{setting(knob)} stops it (versions {knob.versions}{against}): {knob.note}"
 
 
 RULE: Final = Rule(CODE, check)

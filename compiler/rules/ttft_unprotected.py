@@ -46,7 +46,7 @@ from compiler.pipeline import Compilation
 from compiler.plan import Condition
 from compiler.policy import Ladder, Policy
 from compiler.profiles import carriers, stage_matches
-from compiler.resolve.overlap import condition_contains
+from compiler.resolve.conditions import condition_contains
 from compiler.resolve.types import Ask, Expansion, UnitDraft
 from compiler.rules.rule import Rule, scopes
 

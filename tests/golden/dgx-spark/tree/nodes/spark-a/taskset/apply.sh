@@ -38,12 +38,12 @@ RULES='
 11      move    5-9,15           2    interactive  serving  chat        chat/api
 12      move    5-9,15           2    interactive  serving  chat        chat/api
 13      move    2-4,10-14,16-19  1    background   -        batch       batch
-14      keep    0-19             1    latency      -        -           node/gpu-driver
+14      move    2-4,10-14,16-19  1    background   -        batch       batch
 15      keep    0-19             1    latency      -        -           node/gpu-driver
 16      keep    0-19             1    latency      -        -           node/gpu-driver
 17      keep    0-19             1    latency      -        -           node/gpu-driver
 18      keep    0-19             1    latency      -        -           node/gpu-driver
-19      move    2-4,10-14,16-19  1    background   -        batch       batch
+19      keep    0-19             1    latency      -        -           node/gpu-driver
 20      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
 21      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
 22      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
@@ -131,7 +131,7 @@ open_rules() {
     case $leader in 'vllm') in_cgroup 1 && open="$open 11" ;; esac # chat/api
     in_cgroup 1 && open="$open 12" # chat/api
     in_cgroup 0 && open="$open 13" # batch
-    open="$open 19" # batch
+    open="$open 14" # batch
     open="$open 20" # node-infra
     open="$open 21" # node-infra
     open="$open 22" # node-infra
@@ -182,11 +182,11 @@ open_rules() {
     open="$open 67" # node-infra
     ;;
   kernel)
-    open="$open 14" # node/gpu-driver
     open="$open 15" # node/gpu-driver
     open="$open 16" # node/gpu-driver
     open="$open 17" # node/gpu-driver
     open="$open 18" # node/gpu-driver
+    open="$open 19" # node/gpu-driver
     ;;
   *) ;;
   esac
@@ -272,12 +272,12 @@ name_fits() {
   7) case $comm in 'VLLM::EngineCor') return 0 ;; esac ;; # chat/engine-step
   8) case $comm in 'vllm') return 0 ;; esac ;; # chat/api
   9) case $comm in 'vllm-rs') return 0 ;; esac ;; # chat/api
-  14) case $comm in 'UVM GPU'*) return 0 ;; esac ;; # node/gpu-driver
-  15) case $comm in 'UVM global queu') return 0 ;; esac ;; # node/gpu-driver
-  16) case $comm in 'nv_open_q') return 0 ;; esac ;; # node/gpu-driver
-  17) case $comm in 'nv_queue') return 0 ;; esac ;; # node/gpu-driver
-  18) case $comm in 'nvidia') return 0 ;; esac ;; # node/gpu-driver
-  19) case $comm in 'stress-ng'*) return 0 ;; esac ;; # batch
+  14) case $comm in 'stress-ng'*) return 0 ;; esac ;; # batch
+  15) case $comm in 'UVM GPU'*) return 0 ;; esac ;; # node/gpu-driver
+  16) case $comm in 'UVM global queu') return 0 ;; esac ;; # node/gpu-driver
+  17) case $comm in 'nv_open_q') return 0 ;; esac ;; # node/gpu-driver
+  18) case $comm in 'nv_queue') return 0 ;; esac ;; # node/gpu-driver
+  19) case $comm in 'nvidia') return 0 ;; esac ;; # node/gpu-driver
   20) case $comm in 'NetworkManager') return 0 ;; esac ;; # node-infra
   21) case $comm in 'agetty') return 0 ;; esac ;; # node-infra
   22) case $comm in 'atd') return 0 ;; esac ;; # node-infra

@@ -1,0 +1,49 @@
+"""What is wrong with a policy's intents and demands whatever the nodes are."""
+
+from __future__ import annotations
+
+from compiler.codes import resolution as codes
+from compiler.decode import Loaded
+from compiler.diagnostics import Severity, Sink
+from compiler.model.intent import Intent
+from compiler.policy import Policy
+from compiler.resolve.lanes import lane_name, placing_words
+from compiler.suggest import nearest
+
+
+def check_policy(policy: Policy, sink: Sink) -> None:
+    """Report demands for intents that do not exist, and words that exclude each other."""
+    names = [intent.name for intent in policy.intents]
+    for demand in policy.demands:
+        wanted = demand.model.spec.intent
+        if wanted not in names:
+            close = nearest(wanted, names)
+            sink.add(
+                codes.UNKNOWN_INTENT.at(
+                    demand.span("spec", "intent"),
+                    f'demand {demand.name} is for intent "{wanted}", and no intent is called so',
+                    help=(f'did you mean "{close[0]}"? ' if close else "")
+                    + "correct the name, or remove the demand",
+                )
+            )
+    for intent in policy.intents:
+        _leftovers(intent, sink)
+
+
+def _leftovers(intent: Loaded[Intent], sink: Sink) -> None:
+    spec = intent.model.spec
+    if lane_name(intent) is None:
+        return
+    words = placing_words(intent)
+    why = "lane" if spec.lane is not None else f"{words[0]}, which asks for a lane,"
+    for key, hard in (("prefer", False), ("require", True)):
+        given = getattr(spec, key)
+        if "leftovers" in given:
+            sink.add(
+                codes.LEFTOVERS_WITH_LANE.at(
+                    intent.span("spec", key, given.index("leftovers")),
+                    f"{intent.name} has {why} and {key}s leftovers, which are CPUs in no lane",
+                    severity=Severity.ERROR if hard else None,
+                    help=f"drop leftovers, or drop {'lane' if spec.lane else words[0]}",
+                )
+            )

@@ -1,0 +1,46 @@
+"""The ordered rules of a class of nodes, and what each gives to the threads it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from compiler.decode import Loaded
+from compiler.model.intent import Intent
+from compiler.resolve.types import Resolution, ResolvedRule, ResolvedUnit
+
+Outcome = tuple[int, int, str | None, bool]
+"""Tier, order, lane, leftovers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One rule, whose it is, and what it gives."""
+
+    rule: ResolvedRule
+    intent: Loaded[Intent] | None
+    outcome: Outcome
+
+    @property
+    def owner(self) -> str | None:
+        """Name of the intent; None for units of the node."""
+        return self.intent.name if self.intent is not None else None
+
+    @property
+    def standing(self) -> tuple[int, bool]:
+        """What goes before every property of the condition; smaller goes first."""
+        return -self.rule.precedence, self.rule.builtin
+
+
+def lines_of(resolution: Resolution) -> tuple[Line, ...]:
+    """Return the rules in their order."""
+    units = {unit.name: unit for unit in resolution.units}
+    return tuple(
+        Line(rule, units[rule.unit].draft.intent, _outcome(rule, units))
+        for rule in resolution.rules
+    )
+
+
+def _outcome(rule: ResolvedRule, units: Mapping[str, ResolvedUnit]) -> Outcome:
+    tier, lane = units[rule.tier_unit], units[rule.lane_unit]
+    return tier.tier, tier.order, lane.lane, lane.leftovers

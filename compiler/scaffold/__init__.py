@@ -1,0 +1,1 @@
+"""A new policy repository: what its files say, and writing them all or none."""
