@@ -316,8 +316,7 @@ def emit(
         if group.plan is None or not wanted:
             continue
         files: list[Artifact] = []
-        if targets is None:
-            files.append(Artifact("plan.json", canonical_json(group.plan.data())))
+        files.append(Artifact("plan.json", canonical_json(group.plan.data())))
         for name, view in sorted(group.views.items()):
             if targets is None or name in targets:
                 files += load(name).emit(view)

@@ -10,7 +10,7 @@ from typing import Final, TypeVar, cast
 
 from compiler.codes import resolution as codes
 from compiler.decode import Loaded, check_unique, decode
-from compiler.diagnostics import Related, Sink
+from compiler.diagnostics import Related, Sink, Span
 from compiler.facts.validate import validate
 from compiler.model.base import Model
 from compiler.model.demand import Demand
@@ -40,7 +40,8 @@ class Place:
 
     Attributes:
         root: directory of the policy repository; paths in reports are relative to it.
-        only: documents to read, relative to ``root``; None: what the project file says.
+        only: files the user named, relative to ``root``: they are read besides what the project
+            file says, and findings elsewhere are not reported.  None: everything.
     """
 
     root: Path
@@ -50,26 +51,40 @@ class Place:
 def locate(paths: Sequence[Path]) -> Place:
     """Turn command-line paths into a place.
 
-    One directory is a policy repository: its ``tierc.yaml`` says where documents are; without
-    one, every YAML and JSON file below it is read.  Files are read by themselves, with the
-    options of the nearest ``tierc.yaml`` above them.
+    A directory is a policy repository, or a directory of one: the nearest ``tierc.yaml`` in it or
+    above it says where documents are.  Without one, ``intents/`` and ``nodes/`` in the directory
+    are read.  Files are judged in the repository they belong to.
 
     Raises:
-        NothingToCheckError: a path does not exist, or paths are mixed.
+        NothingToCheckError: a path does not exist, is no policy repository, or paths are mixed.
     """
     for path in paths:
         if not path.exists():
             raise NothingToCheckError(f"{path} does not exist")
     if len(paths) == 1 and paths[0].is_dir():
-        return Place(paths[0])
+        return Place(_repository(paths[0]))
     if any(path.is_dir() for path in paths):
-        raise NothingToCheckError("give one directory, or files, not both")
+        raise NothingToCheckError("give one directory, or one or more files")
     absolute = [Path(os.path.abspath(path)) for path in paths]
     root = project_root(absolute[0].parent) or absolute[0].parent
     outside = [path for path in absolute if not path.is_relative_to(root)]
     if outside:
         raise NothingToCheckError(f"{outside[0]} is not in the same policy repository, {root}")
     return Place(root, tuple(path.relative_to(root).as_posix() for path in absolute))
+
+
+def _repository(folder: Path) -> Path:
+    if (folder / PROJECT_FILE).is_file():
+        return folder
+    if any((folder / entry).exists() for entry in _default_sources()):
+        return folder
+    above = project_root(Path(os.path.abspath(folder)))
+    if above is None:
+        raise NothingToCheckError(
+            f"{folder} is no policy repository: it has neither {PROJECT_FILE} nor "
+            f"{' nor '.join(_default_sources())}; tierc init makes one"
+        )
+    return Path(os.path.relpath(above)) if not folder.is_absolute() else above
 
 
 def project_root(start: Path) -> Path | None:
@@ -106,23 +121,33 @@ def load(place: Place, sink: Sink) -> Policy:
             beside.remove(found[0])
         test_documents += _test_documents(project_file)
     options = project.model if project is not None else _default_project()
-    if place.only is not None:
-        paths: tuple[str, ...] = place.only
-    else:
-        wanted = policy_entries(options, project_file is not None)
-        tests = options.spec.sources.tests
-        paths = tuple(
+    if project_file is not None and project is None and not sink.has_errors:
+        sink.add(
+            codes.NO_PROJECT.at(
+                Span.of_file(PROJECT_FILE),
+                f"{PROJECT_FILE} holds no Project document",
+                help="write one there, and move other documents below intents/ and nodes/",
+            )
+        )
+    wanted = policy_entries(place.root, options, project_file is not None)
+    tests = options.spec.sources.tests
+    paths = (
+        *(
             path
             for path in discover(place.root, wanted, sink)
             if not (path.endswith(SNAPSHOT_SUFFIX) or is_test_file(path, wanted, tests))
-        )
+        ),
+        *(place.only or ()),
+    )
     loaded = beside
     for path in sorted(set(paths) - {PROJECT_FILE}):
+        before = len(sink)
         file = read_source(place.root, path, sink)
         if file is not None:
             files[path] = file
             loaded += _decoded(_policy_documents(file), sink)
             test_documents += _test_documents(file)
+            _report_empty(file, before, sink)
     if not any(file.documents for file in files.values()) and not sink.has_errors:
         raise NothingToCheckError(f"no document found in {place.root}")
     check_unique(loaded, sink)
@@ -148,9 +173,30 @@ def load(place: Place, sink: Sink) -> Policy:
     )
 
 
-def policy_entries(project: Project, written: bool) -> tuple[str, ...]:
-    """Return the files and directories that hold the policy: all, without a project file."""
-    return (*project.spec.sources.intents, *project.spec.sources.nodes) if written else (".",)
+def policy_entries(root: Path, project: Project, written: bool) -> tuple[str, ...]:
+    """Return the files and directories that hold the policy.
+
+    Without a project file these are the usual directories, as far as they are there.
+    """
+    entries = (*project.spec.sources.intents, *project.spec.sources.nodes)
+    return entries if written else tuple(e for e in entries if (root / e).exists())
+
+
+def _default_sources() -> tuple[str, ...]:
+    sources = _default_project().spec.sources
+    return (*sources.intents, *sources.nodes)
+
+
+def _report_empty(file: SourceFile, before: int, sink: Sink) -> None:
+    """Warn about a source that says nothing: what it said before is not in force any more."""
+    if not file.documents and len(sink) == before:
+        sink.add(
+            codes.EMPTY_SOURCE.at(
+                Span.of_file(file.path),
+                f"{file.path} holds no document",
+                help="remove the file, or restore what it said",
+            )
+        )
 
 
 def is_test_file(path: str, policy: Sequence[str], tests: Sequence[str]) -> bool:

@@ -69,7 +69,7 @@ def parse_source(path: str, data: bytes, sink: Sink) -> SourceFile:
     documents: tuple[Document, ...] = ()
     try:
         refuse_forbidden(source, out)
-        if path.endswith(".json"):
+        if path.lower().endswith(".json"):
             documents = compose_json(source, out)
         else:
             text = source.text

@@ -229,6 +229,10 @@ def _device(device: Device, spec: FactsSpec) -> DeviceView:
     cpus, numa = device.locality.cpus, device.numa
     scope: Scope = device.locality.scope
     confidence: Confidence = device.locality.confidence
+    if cpus is None and numa is not None:
+        node = next((n for n in spec.numa if n.id == numa), None)
+        if node is not None and node.cpus:
+            cpus, scope, confidence = node.cpus, "numa", "inferred"
     override = next((o for o in spec.overrides.devices if o.id == device.id), None)
     if override is not None and override.numa is not None:
         numa = override.numa

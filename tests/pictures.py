@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 from hypothesis import strategies as st
 
 from compiler.picture import Box, Edge, Key, Picture, Rank
+from compiler.report.mermaid import JOINER
 
 SVG = "{http://www.w3.org/2000/svg}"
 XLINK = "{http://www.w3.org/1999/xlink}title"
@@ -204,4 +205,7 @@ def _fresh(id: str, ids: set[str]) -> None:
 
 def _decode(text: str) -> str:
     assert not text[:1].isdigit(), "Markdown could begin a list"
-    return plain(unescape(re.sub(r"#([0-9]+);", r"&#\1;", text)))
+    shown = unescape(re.sub(r"#([0-9]+);", r"&#\1;", text))
+    for special in (r"\n", "$$", ":fa-"):
+        assert special not in shown, "Mermaid would read it"
+    return plain(shown.replace(JOINER, ""))

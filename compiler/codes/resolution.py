@@ -255,3 +255,22 @@ Drop one of the two.
 """,
     adjustable=True,
 )
+NO_PROJECT: Final = Code(
+    "TRC327",
+    "no-project",
+    Severity.ERROR,
+    """\
+`tierc.yaml` is the place of the Project document, and it holds none: its options, among them how
+nodes are enforced, would silently be the defaults.
+""",
+)
+EMPTY_SOURCE: Final = Code(
+    "TRC328",
+    "empty-source",
+    Severity.WARNING,
+    """\
+A file among the sources holds no document, only comments or nothing. Whatever protection it once
+described is not in force. Remove the file, or restore its content.
+""",
+    adjustable=True,
+)

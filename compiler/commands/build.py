@@ -27,7 +27,7 @@ from compiler.registry import TARGETS
 from compiler.report.summary import describe
 from compiler.report.text import render_text
 from compiler.suggest import nearest
-from compiler.tree import TreeError, check_tree, write_tree
+from compiler.tree import PROVENANCE, TreeError, check_tree, write_tree
 
 
 def run(
@@ -44,6 +44,7 @@ def run(
         if path.is_file():
             raise UsageError(f"{path} is a file; build takes a policy repository")
         session = open_session([path])
+        _outside_sources(session, path, out)
         _known(nodes, [n.name for n in session.compilation.policy.nodes], "node")
         _known(targets, session.compilation.policy.project.spec.targets.enabled, "target")
     except UsageError as error:
@@ -76,23 +77,36 @@ def run(
     return OK
 
 
+def _outside_sources(session: Session, path: Path, out: Path) -> None:
+    """Refuse an output directory whose files the next run would read as sources."""
+    root, target = path.resolve(), out.resolve()
+    sources = session.compilation.policy.project.spec.sources
+    for entry in (*sources.intents, *sources.nodes, *sources.tests):
+        source = (root / entry).resolve()
+        if target.is_relative_to(source) and target != root:
+            raise UsageError(
+                f"-o {out} is inside {entry}, whose files are read as sources; choose another place"
+            )
+
+
 def _artifacts(session: Session, nodes: Sequence[str], targets: Sequence[str]) -> list[Artifact]:
     files = emit(session.compilation, nodes=nodes or None, targets=targets or None)
-    if not nodes and not targets:
-        files.append(provenance(session.compilation))
-    return files
+    return [*files, provenance(session.compilation)]
 
 
 def _scope(nodes: Sequence[str], targets: Sequence[str]) -> Callable[[str], bool]:
-    """Return which paths a build owns: all, or those of some nodes and targets."""
+    """Return which paths a build owns: all, or those of some nodes and targets.
+
+    Plans and the provenance are always brought up to date with what is written.
+    """
 
     def owned(path: str) -> bool:
         parts = path.split("/")
-        if not nodes and not targets:
+        if path == PROVENANCE or (not nodes and not targets):
             return True
         if len(parts) < 3 or parts[0] != "nodes" or (nodes and parts[1] not in nodes):
             return False
-        return not targets or parts[2] in targets
+        return not targets or parts[2] in (*targets, "plan.json")
 
     return owned
 

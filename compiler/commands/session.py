@@ -67,7 +67,11 @@ def open_session(paths: Sequence[Path], *, tests: bool = False) -> Session:
         sink.extend(check_names(suite, compilation))
     judged = judge(sink, policy, files)
     prefix = path_prefix(place.root)
-    shown = tuple(prefixed(finding, prefix) for finding in judged.findings)
+    shown = tuple(
+        prefixed(finding, prefix)
+        for finding in judged.findings
+        if place.only is None or finding.span.path in place.only
+    )
     return Session(compilation, replace(judged, findings=shown), prefix, suite)
 
 
@@ -103,7 +107,7 @@ def output_formats(written: Sequence[str], known: Sequence[str]) -> list[tuple[s
     Raises:
         UsageError: a format is not known, or several go to one place.
     """
-    wanted = [_format(one, known) for one in written]
+    wanted = [_format(one, known) for text in written for one in text.split(",")]
     if len([file for _, file in wanted if file is None]) > 1:
         raise UsageError("only one --format may go to standard output; write FORMAT=FILE")
     files = [file for _, file in wanted if file is not None]

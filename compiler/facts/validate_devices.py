@@ -64,6 +64,9 @@ def _place(loaded: Loaded[NodeFacts], spec: FactsSpec, index: int, sink: Sink) -
     near, online = device.locality.cpus, spec.cpus.online
     where = ("spec", "devices", index)
     if near is None:
+        node = next((n for n in spec.numa if n.id == device.numa), None)
+        if node is not None and node.cpus:
+            return  # the CPUs of its NUMA node are near it
         sink.add(
             codes.LOCALITY_UNKNOWN.at(
                 loaded.span(*where, "id"),

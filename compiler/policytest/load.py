@@ -120,7 +120,7 @@ def _test_files(place: Place, policy: Policy, sink: Sink) -> dict[str, SourceFil
     entries: Sequence[str] = sources.tests
     if "tests" not in sources.model_fields_set:  # nobody said that there are any
         entries = [entry for entry in entries if (place.root / entry).exists()]
-    owned = policy_entries(policy.project, policy.project_doc is not None)
+    owned = policy_entries(place.root, policy.project, policy.project_doc is not None)
     files: dict[str, SourceFile] = {}
     for path in discover(place.root, entries, sink):
         if path == PROJECT_FILE or path.endswith(SNAPSHOT_SUFFIX) or path in policy.files:

@@ -86,7 +86,7 @@ class _Walk:
         if os.path.isdir(where):
             self._directory(path, where)
         elif os.path.isfile(where):
-            if path.endswith(SUFFIXES):
+            if path.lower().endswith(SUFFIXES):
                 self._take(path, where)
             else:
                 self.sink.add(
@@ -120,7 +120,7 @@ class _Walk:
                 child = name if path == "." else f"{path}/{name}"
                 entry = os.path.join(where, name)
                 is_dir = os.path.isdir(entry)
-                if not (is_dir or child.endswith(SUFFIXES)):
+                if not (is_dir or child.lower().endswith(SUFFIXES)):
                     continue
                 real = _inside(self.root, child, self.sink) if os.path.islink(entry) else entry
                 if real is None:

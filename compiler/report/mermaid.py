@@ -15,6 +15,8 @@ from compiler.report.layout import rows_of
 from compiler.report.palette import CYCLE, PLAIN, tints
 
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 ,/.-")
+JOINER: Final = "\u2060"
+_BROKEN_UP: Final = ("\\n", "$$", ":fa-")
 _STYLES: Final[Mapping[Kind, tuple[str, str]]] = {
     "protect": ("protected - thick line", "stroke:#000,stroke-width:4px"),
     "needed": ("raised by what needs it - double side lines", "stroke:#000,stroke-width:1px"),
@@ -53,6 +55,8 @@ def escape(text: str) -> str:
         if char == "." and shown[max(0, i - 3) : i].lower() == "www":
             plain = False
         out.append(char if plain else f"#{ord(char)};")
+        if shown.startswith(_BROKEN_UP, i):
+            out.append(f"#{ord(JOINER)};")
     return "".join(out) or "#160;"  # an empty label is a syntax error
 
 
