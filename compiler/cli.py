@@ -178,14 +178,18 @@ def explain(
         bool, typer.Option("--kthread", help="The name is that of a kernel thread.")
     ] = False,
     cpu: Annotated[int | None, typer.Option(help="A CPU number: whose is it?", min=0)] = None,
+    lane: Annotated[str | None, typer.Option(help="A lane: what it asked for and got.")] = None,
     output: FormatOption = "text",
 ) -> None:
-    """Say which rule, tier and CPUs a thread gets on a node, whose a CPU is, and why."""
+    """Say which rule, tier and CPUs a thread gets on a node, whose a CPU is, and why.
+
+    With neither: the intents that select the node, its lanes, units and what is left out.
+    """
     from compiler.commands.explain import run
     from compiler.explain import Thread
 
     thread = Thread(comm, leader_comm, cgroup, cmdline, kthread)
-    raise typer.Exit(run(project, node, thread, cpu, output))
+    raise typer.Exit(run(project, node, thread, cpu, lane, output))
 
 
 @app.command("test", epilog="Example: tierc test . -k chat --format text --format junit=tests.xml")

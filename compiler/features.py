@@ -81,8 +81,8 @@ def of_plan(plan: NodePlan) -> tuple[str, ...]:
 
 def _name_kind(text: str) -> str:
     glob = Glob.comm(text)
-    if glob.exact is not None:
-        return "exact"
+    if glob.exact is not None or glob.is_empty:
+        return "exact"  # what needs more than 15 bytes is nobody, which every target can say
     return "prefix" if glob.prefix is not None else "glob"
 
 

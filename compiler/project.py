@@ -188,8 +188,12 @@ def _default_sources() -> tuple[str, ...]:
 
 
 def _report_empty(file: SourceFile, before: int, sink: Sink) -> None:
-    """Warn about a source that says nothing: what it said before is not in force any more."""
-    if not file.documents and len(sink) == before:
+    """Warn about an empty source: what it said before is not in force any more.
+
+    One that holds comments is left alone: somebody commented the documents out.
+    """
+    blank = all(line.strip() in ("", "---", "...") for line in file.lines)
+    if blank and not file.documents and len(sink) == before:
         sink.add(
             codes.EMPTY_SOURCE.at(
                 Span.of_file(file.path),

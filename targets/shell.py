@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 import jinja2
 
 _PLAIN: Final = frozenset(range(0x21, 0x7F)) - frozenset(b"\\'\"`$")
+_READABLE: Final = frozenset(range(0x20, 0x7F)) - frozenset(b'"')
+_WIDTH: Final = 100
 
 
 def quote(text: str) -> str:
@@ -35,6 +39,34 @@ def shown(text: str) -> str:
 def one_line(text: str) -> str:
     """Return ``text`` for a comment: spaces stay, all else as :func:`shown` has it."""
     return " ".join(shown(word) if word else "" for word in text.split(" "))
+
+
+def readable(pattern: str) -> str:
+    """Return a glob or an expression as written, to stand between double quotes on one line.
+
+    For comments and quoted here-documents, where only a line's end is special.  A double quote,
+    control and non-ASCII characters become ``\\xNN``, one for each byte, and lose a backslash
+    before them; the patterns of :mod:`compiler.patterns` have no ``\\x`` of their own.
+    """
+    data = pattern.encode("utf-8", "surrogateescape")
+    return "".join(
+        pair.decode("ascii") if _READABLE.issuperset(pair) else f"\\x{pair[-1]:02x}"
+        for pair in re.findall(rb"\\.|.", data, re.DOTALL)
+    )
+
+
+def filled(words: Iterable[str], first: str, others: str) -> list[str]:
+    """Return words on lines of at most 100 columns, as far as words are not longer.
+
+    A word may hold spaces; it is not broken.  ``first`` and ``others`` are the indents.
+    """
+    lines: list[str] = []
+    for word in words:
+        if lines and len(lines[-1]) + len(word) + 3 <= _WIDTH:  # room for " \\" at the end
+            lines[-1] += f" {word}"
+        else:
+            lines.append((others if lines else first) + word)
+    return lines
 
 
 def environment(templates: Path) -> jinja2.Environment:

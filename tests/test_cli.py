@@ -119,14 +119,17 @@ def test_lint_writes_several_formats_at_once(
         (["lint", "nowhere"], "nowhere does not exist"),
         (["lint", "policy", "--format", "xml"], "unknown format 'xml'"),
         (["lint", "policy", "--format", "text", "--format", "json"], "only one --format"),
-        (["lint", "empty"], "no document"),
+        (
+            ["lint", "empty"],
+            "empty is no policy repository: it has neither tierc.yaml nor intents/",
+        ),
         (["build", "policy/tierc.yaml", "-o", "out"], "is a file"),
         (["build", "policy", "-o", "out", "--node", "bax"], "did you mean box?"),
         (["build", "policy", "-o", "out", "--target", "bpf"], "does not enable it"),
         (["explain", "bax", "-p", "policy"], "did you mean box?"),
         (["explain", "box", "-p", "policy", "--cpu", "99"], "no CPU 99 online"),
         (["explain", "box", "-p", "policy", "--kthread"], "--kthread needs --comm"),
-        (["explain", "box", "-p", "policy", "--cpu", "1", "--comm", "a"], "not both"),
+        (["explain", "box", "-p", "policy", "--cpu", "1", "--comm", "a"], "one at a time"),
         (["explain", "box", "-p", "policy", "--format", "dot"], "unknown format"),
         (["rule", "TRC999"], "no finding has the code"),
         (["facts", "validate", "nowhere.yaml"], "is not a file"),
@@ -312,3 +315,133 @@ def test_a_closed_pipe_is_no_traceback() -> None:
         check=False,
     )
     assert "Traceback" not in done.stderr
+
+
+def test_a_repository_without_a_project_reads_the_usual_directories_only(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write(tmp_path / "p", {"intents/a.yaml": GOOD, "other/junk.yaml": "nonsense: true\n"})
+    (root / "tierc.yaml").unlink()
+    monkeypatch.chdir(root)
+    assert call(capsys, "build", ".", "-o", "rendered")[0] == 0
+    code, out, _ = call(capsys, "lint")
+    assert code == 0
+    assert out.startswith("2 files, 1 intent, 1 node checked")
+    assert call(capsys, "build", ".", "-o", "rendered", "--check")[0] == 0
+
+
+def test_a_directory_of_a_repository_stands_for_the_repository(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write(tmp_path / "p", {"intents/a.yaml": BAD})
+    monkeypatch.chdir(root / "intents")
+    code, out, _ = call(capsys, "lint")
+    assert code == 1
+    assert "../intents/a.yaml:6:3" in out
+
+
+@pytest.mark.parametrize("out", ["intents/out", "nodes/rendered", "tests/x", "intents"])
+def test_build_refuses_an_output_that_would_be_read_as_a_source(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str
+) -> None:
+    monkeypatch.chdir(write(tmp_path / "p", {"intents/a.yaml": GOOD}))
+    code, _, err = call(capsys, "build", ".", "-o", out)
+    assert code == 2
+    assert "whose files are read as sources" in err
+    assert not (tmp_path / "p" / out / "manifest.json").exists()
+
+
+def test_a_file_is_judged_within_its_repository(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    # `above` names an intent of another file, which is broken in a way of its own
+    above = intent("first", "workload: {match: [{comm: a}]}\nkeep: normal\nabove: [other]")
+    other = intent("other", "workload: {match: [{comm: b}]}\nkeep: normal")
+    root = write(
+        tmp_path, {"intents/a.yaml": above, "intents/b.yaml": other, "intents/c.yaml": BAD}
+    )
+    code, out, _ = call(capsys, "lint", root / "intents/a.yaml")
+    assert code == 0, out
+    assert "c.yaml" not in out
+    assert call(capsys, "lint", root / "intents/c.yaml")[0] == 1
+
+
+@pytest.mark.parametrize("text", ["", "---\n", "\n\n"])
+def test_an_empty_source_is_a_warning_and_a_commented_one_is_not(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str
+) -> None:
+    root = write(tmp_path, {"intents/a.yaml": GOOD, "intents/chat.yaml": text})
+    code, out, _ = call(capsys, "lint", root)
+    assert code == 0
+    assert "warning[TRC328]: intents/chat.yaml holds no document" in out.replace(f"{root}/", "")
+    write(tmp_path, {"intents/a.yaml": GOOD, "intents/chat.yaml": "# kind: Intent\n"})
+    assert "TRC328" not in call(capsys, "lint", root)[1]
+
+
+def test_a_project_file_without_a_project_is_an_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    root = write(tmp_path, {"tierc.yaml": GOOD})
+    code, out, _ = call(capsys, "lint", root)
+    assert code == 1
+    assert "TRC327" in out
+
+
+def test_upper_case_endings_are_read_as_well(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    root = write(tmp_path, {"intents/a.YAML": BAD})
+    assert call(capsys, "lint", root)[0] == 1
+
+
+def test_a_partial_build_keeps_plan_and_provenance_current(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    root = write(tmp_path / "policy", {"intents/a.yaml": GOOD})
+    out = tmp_path / "out"
+    assert call(capsys, "build", root, "-o", out)[0] == 0
+    write(root, {"intents/a.yaml": "# moved down\n" + GOOD.replace("background", "idle")})
+    assert call(capsys, "build", root, "-o", out, "--target", "taskset")[0] == 0
+    whole = tmp_path / "whole"
+    assert call(capsys, "build", root, "-o", whole)[0] == 0
+    assert read_tree(out) == read_tree(whole)
+
+
+def test_collect_does_not_replace_another_nodes_facts(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    target = tmp_path / "other.yaml"
+    assert call(capsys, "facts", "collect", "--name", "other", "-o", target)[0] == 0
+    before = target.read_text()
+    code, _, err = call(capsys, "facts", "collect", "-o", target, "--force")
+    assert code == 2
+    assert "holds the facts of other" in err
+    assert target.read_text() == before
+
+
+def test_a_label_given_twice_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = call(capsys, "facts", "collect", "--label", "a=b", "--label", "a=c")
+    assert code == 2
+    assert "--label a is given twice" in err
+
+
+def test_explain_a_lane_and_a_name_nobody_has(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    lane = intent(
+        "job", "workload: {match: [{comm: sshd-job}]}\nprotect: all\n"
+        "prefer: [performance, gpu-local]\nlane: {name: fast, cores: 2}",
+    )  # fmt: skip
+    root = write(tmp_path, {"intents/a.yaml": lane})
+    code, out, _ = call(capsys, "explain", "box", "-p", root, "--lane", "fast")
+    assert code == 0
+    assert "member   job (latency)" in out
+    assert "prefer   gpu-local: met" in out
+    assert "device   gpu0: near 0-15" in out
+    code, out, _ = call(capsys, "explain", "box", "-p", root, "--comm", "sshdjob")
+    assert code == 0
+    assert "matches no rule" in out
+    assert "similar: sshd-job" in out
+    code, _, err = call(capsys, "explain", "box", "-p", root, "--lane", "fst")
+    assert code == 2
+    assert "did you mean fast?" in err

@@ -124,3 +124,17 @@ def test_nothing_to_draw_is_wrong_usage(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
+
+
+def test_a_chart_that_mermaid_would_refuse_is_announced(tmp_path: Path) -> None:
+    one = 'workload: {match: [{cgroup: "system.slice/%s/**"}]}\ndemote: background'
+    many = {
+        f"intents/{i}.yaml": intent(f"i{i}", one % f"unit-{i:04}-with-a-name") for i in range(300)
+    }
+    root = write(tmp_path, many)
+    (root / "nodes/box.yaml").unlink()
+    done = run("graph", "-p", str(root), "--format", "mermaid")
+    assert done.returncode == 0
+    assert done.stderr.startswith("tierc: the chart is larger than Mermaid draws")
+    assert len(read_chart(done.stdout).nodes) > 300
+    assert run("graph", "-p", str(root)).stderr == ""

@@ -17,7 +17,7 @@ from compiler.plan import Condition
 from compiler.report.cells import printable
 from compiler.report.dot import render_dot
 from compiler.report.layout import COLUMNS, rows_of
-from compiler.report.mermaid import render_mermaid
+from compiler.report.mermaid import MAX_EDGES, MAX_TEXT, render_mermaid, too_large
 from compiler.report.palette import TINTS
 from tests.pictures import draw_svg, hostile_pictures, plain, read_chart
 from tests.policies import BOX, compiled, intent, write
@@ -394,3 +394,15 @@ def test_an_arrow_that_points_up_keeps_its_direction(tool: Callable[[str], str])
     assert re.search(r"u1 -> u0 \[.*constraint=false\]", render_dot(above))
     assert ("u1", "u0") in draw_svg(tool("dot"), render_dot(above)).edges
     assert read_chart(render_mermaid(one)).links == [("u1", "==>", "u0")]
+
+
+def test_limits_of_mermaid_are_seen() -> None:
+    lone = Box("u", "u", "keep", None, ())
+    rank = (Rank("r", (lone, Box("v", "v", "keep", None, ()))),)
+    around = 2 + 2  # both boxes to the gate of their row, the gate to the legend
+    for kind in ("need", "raise", "above"):
+        edges = (Edge("u", "v", kind),) * (MAX_EDGES - around)  # type: ignore[arg-type]
+        assert not too_large(render_mermaid(Picture("t", rank, edges, ())))
+        assert too_large(render_mermaid(Picture("t", rank, edges + edges[:2], ())))
+    title = "x" * MAX_TEXT
+    assert too_large(render_mermaid(Picture(title, rank, (), ())))

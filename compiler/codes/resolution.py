@@ -269,7 +269,7 @@ EMPTY_SOURCE: Final = Code(
     "empty-source",
     Severity.WARNING,
     """\
-A file among the sources holds no document, only comments or nothing. Whatever protection it once
+A file among the sources is empty. Whatever protection it once
 described is not in force. Remove the file, or restore its content.
 """,
     adjustable=True,

@@ -17,24 +17,30 @@ from compiler.commands.session import (
 )
 from compiler.explain import (
     CpuAnswer,
+    LaneAnswer,
     NodeAnswer,
     Thread,
     ThreadAnswer,
     explain_cpu,
+    explain_lane,
     explain_node,
     explain_thread,
 )
-from compiler.report.explain import render_cpu, render_node, render_thread
+from compiler.report.explain import render_cpu, render_lane, render_node, render_thread
 from compiler.suggest import nearest
 
 
-def run(project: Path, node: str, thread: Thread, cpu: int | None, output: str) -> int:
+def run(
+    project: Path, node: str, thread: Thread, cpu: int | None, lane: str | None, output: str
+) -> int:
     """Answer one question about a node; return the exit code."""
     if output not in ("text", "json"):
         return fail(f"unknown format {output!r}; formats are text, json")
     asks_thread = thread != Thread()
-    if asks_thread and cpu is not None:
-        return fail("ask about a thread or about a CPU, not both")
+    if asks_thread + (cpu is not None) + (lane is not None) > 1:
+        return fail("ask about a thread, a CPU or a lane, one at a time")
+    if "" in (thread.comm, thread.leader_comm):
+        return fail("a thread's name is empty; leave the option out where it is not known")
     if thread.kthread and thread.comm is None:
         return fail("--kthread needs --comm, the kernel thread's name")
     try:
@@ -55,11 +61,14 @@ def run(project: Path, node: str, thread: Thread, cpu: int | None, output: str) 
     ladder = compilation.policy.ladder
     if thread.cgroup is not None:  # as /proc/PID/cgroup writes it
         thread = replace(thread, cgroup=thread.cgroup.removeprefix("0::").lstrip("/"))
-    answer: ThreadAnswer | CpuAnswer | NodeAnswer
+    answer: ThreadAnswer | CpuAnswer | LaneAnswer | NodeAnswer
     try:
         if cpu is not None:
             answer = explain_cpu(group, ladder, node, cpu)
             text = render_cpu(answer)
+        elif lane is not None:
+            answer = explain_lane(group, ladder, node, lane)
+            text = render_lane(answer)
         elif asks_thread:
             answer = explain_thread(group, ladder, node, thread)
             text = render_thread(answer)

@@ -29,7 +29,8 @@ def run_collect(
         key, eq, value = label.partition("=")
         if not eq or not key:
             return fail(f"--label {label!r} is not KEY=VALUE")
-        pairs[key] = value
+        if pairs.setdefault(key, value) != value:
+            return fail(f"--label {key} is given twice, as {pairs[key]!r} and {value!r}")
     if not sysroot.is_dir():
         return fail(f"{sysroot} is not a directory")
     if out is not None and out.exists() and not force:
@@ -41,6 +42,11 @@ def run_collect(
         facts = collect(sysroot, name=name, live=sysroot.resolve() == Path("/"))
     except FactsError as error:
         return fail(str(error))
+    if old is not None and name is None and old.metadata.name != facts.metadata.name:
+        return fail(
+            f"{out} holds the facts of {old.metadata.name}, and this machine is "
+            f"{facts.metadata.name}; give --name {old.metadata.name} if they are the same"
+        )
     text = facts_yaml(_with(facts, old, pairs))
     problem = _reread(text)
     if problem is not None:

@@ -19,7 +19,7 @@ from compiler.commands.session import (
 from compiler.diagnostics import Severity
 from compiler.picture import Picture, node_picture, policy_picture
 from compiler.report.dot import render_dot
-from compiler.report.mermaid import render_mermaid
+from compiler.report.mermaid import render_mermaid, too_large
 from compiler.suggest import nearest
 
 FORMATS: Final[Mapping[str, Callable[[Picture], str]]] = {
@@ -59,6 +59,12 @@ def run(project: Path, node: str | None, output: str, out: Path | None, color: s
         print_findings(shown, sys.stderr, color)
     picture = policy_picture(compilation) if node is None else node_picture(compilation, node)
     text = render(picture)
+    if output == "mermaid" and too_large(text):
+        print(
+            "tierc: the chart is larger than Mermaid draws unless its maxTextSize and maxEdges "
+            "are raised; use --node, or --format dot",
+            file=sys.stderr,
+        )
     if out is None:
         sys.stdout.write(text)
     else:

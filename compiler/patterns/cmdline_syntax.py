@@ -40,7 +40,8 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
-        self._depth = 0
+        self._open: list[int] = []
+        """Places of the parentheses that are open, the outermost first."""
 
     def parse(self) -> Node:
         node = self._alternatives()
@@ -65,6 +66,8 @@ class _Parser:
             item = self._quantified()
             # Flattened, so that plain text is one row of bytes however many each character has.
             parts.extend(item.parts if isinstance(item, Cat) and char not in "(" else (item,))
+        if not parts and self._open and not char:
+            raise _not_closed(self._open[-1])
         if not parts:
             raise PatternError(
                 "empty alternative or group; put a ? behind a group that may be absent", start
@@ -123,14 +126,14 @@ class _Parser:
                 "(?...) is not in the subset: no flags, no look-around, and ( ) alone groups",
                 offset,
             )
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
+        self._open.append(offset)
+        if len(self._open) > MAX_DEPTH:
             raise PatternError(f"more than {MAX_DEPTH} groups inside one another", offset)
         node = self._alternatives()
         if self._peek() != ")":
-            raise PatternError("unmatched (; write \\( for the character", offset)
+            raise _not_closed(offset)
         self._at += 1
-        self._depth -= 1
+        self._open.pop()
         return node
 
     def _escape(self, offset: int) -> Node:
@@ -203,6 +206,10 @@ _CLASS_HINTS: Final = {
     "Z": "write $",
     "z": "write $",
 }
+
+
+def _not_closed(offset: int) -> PatternError:
+    return PatternError("the parenthesis ( is not closed; add ), or write \\( for it", offset)
 
 
 def _literal(char: str) -> Node:

@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
-from compiler.explain import CpuAnswer, NodeAnswer, RuleAnswer, ThreadAnswer
+from compiler.explain import CpuAnswer, LaneAnswer, NodeAnswer, RuleAnswer, ThreadAnswer
 from compiler.report.table import table
+
+_SHOWN = 8
+"""Rules named that could have a thread of which too little is known."""
 
 
 def render_thread(answer: ThreadAnswer) -> str:
     """Return which rule has a thread, and what else could, in rule order."""
-    lines = [f"{answer.node}: a thread with {answer.thread or 'nothing known'}"]
-    full = answer.winner or next(iter(answer.possible), None)
+    lines = [f"{answer.node}: a thread with {answer.thread}"]
+    rest = list(answer.possible)
+    default = f"tier {answer.default_tier}, CPUs {answer.default_cpus}"
     if answer.winner is not None:
         lines += _rule(answer.winner, "is taken by")
-    elif full is not None:
-        lines += _rule(full, "is taken by")
-        lines.append(
-            f"  if no rule below takes it either: tier {answer.default_tier}, CPUs "
-            f"{answer.default_cpus}"
-        )
+    elif (best := next((p for p in rest if p.named and not _asks_name(p)), None)) is not None:
+        lines += _rule(best, "is taken by")
+        rest.remove(best)
+        lines.append(f"  if no rule takes it: {default}")
+    elif rest:
+        count = "1 rule" if len(rest) == 1 else f"{len(rest)} rules"
+        lines.append(f"  depends on what is not given: {count} could have it")
+        lines.append(f"  if no rule takes it: {default}")
     else:
-        lines.append(f"  matches no rule: tier {answer.default_tier}, CPUs {answer.default_cpus}")
-    for other in answer.possible:
-        if other is not full:
-            lines.append(
-                f"  {'an earlier rule' if answer.winner else 'else'}, {other.rule}, gives it to "
-                f"{other.unit} ({other.tier}) if {' and '.join(other.unknown)}, {other.at}"
-            )
+        lines.append(f"  matches no rule: {default}")
+    if answer.close:
+        lines.append(f"  no rule has this name; similar: {', '.join(answer.close)}")
+    for other in rest[:_SHOWN]:
+        lines.append(
+            f"  {'before that, ' if answer.winner else 'or '}rule {other.rule} gives it to "
+            f"{other.unit} ({other.tier}), if {' and '.join(other.unknown)}, {other.at}"
+        )
+    if len(rest) > _SHOWN:
+        lines.append(f"  and {len(rest) - _SHOWN} more rules; give --comm, --cgroup and the like")
     for other in answer.losers:
         lines.append(
             f"  also matches rule {other.rule} of {other.unit} ({other.match}), {other.at}; "
             "an earlier rule has it"
         )
     return "\n".join(lines) + "\n"
+
+
+def _asks_name(answer: RuleAnswer) -> bool:
+    return any(text.startswith(("comm ", "kernel thread name ")) for text in answer.unknown)
 
 
 def _rule(answer: RuleAnswer, verb: str) -> list[str]:
@@ -45,13 +58,18 @@ def _rule(answer: RuleAnswer, verb: str) -> list[str]:
     ]
     if answer.needs:
         rows.append(("needs", answer.needs))
+    if answer.spawns:
+        rows.append(("note", "affinity scripts leave it alone: what it starts would inherit it"))
     rows += [("why", line) for line in answer.why]
     return [f"  {verb} {answer.unit} of {intent}{condition}", *table(rows, indent=4)]
 
 
+_STATUS = {"lane": "in a lane", "shared": "in the shared pool"}
+
+
 def render_cpu(answer: CpuAnswer) -> str:
     """Return whose a CPU is."""
-    lines = [f"{answer.node}: CPU {answer.cpu} is {answer.status}"]
+    lines = [f"{answer.node}: CPU {answer.cpu} is {_STATUS.get(answer.status, answer.status)}"]
     rows = [("core", answer.siblings)]
     rows += [("why", line) for line in answer.why]
     rows.append(("may run", ", ".join(answer.units) or "threads that no rule matches"))
@@ -70,6 +88,8 @@ def render_node(answer: NodeAnswer) -> str:
         ],
         indent=2,
     )
+    lines.append("intents that select it")
+    lines += table(answer.intents, indent=2)
     if answer.lanes:
         lines.append("lanes")
         lines += table(answer.lanes, indent=2)
@@ -79,8 +99,28 @@ def render_node(answer: NodeAnswer) -> str:
         ("degradations", answer.degradations),
         ("left out", answer.left_out),
         ("not emitted", answer.skipped),
+        (
+            "waiting for pods",
+            tuple(f"{unit}: {pods}, {at}" for unit, pods, at in answer.late_bound),
+        ),
     ):
         if rows:
             lines.append(title)
             lines += [f"  {row}" for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def render_lane(answer: LaneAnswer) -> str:
+    """Return what a lane asked for and got."""
+    rows = [
+        ("CPUs", answer.cpus),
+        ("cores", answer.cores),
+        ("share", answer.share),
+        ("tier", answer.tier),
+        ("written", answer.at),
+    ]
+    rows += [("member", member) for member in answer.members]
+    rows += [(verb, f"{word}: {verdict}") for verb, word, verdict in answer.words]
+    rows += [("device", f"{name}: near {cpus}") for name, cpus in answer.devices]
+    rows += [("note", note) for note in answer.notes]
+    return "\n".join([f"{answer.node}: lane {answer.lane}", *table(rows, indent=2)]) + "\n"

@@ -15,6 +15,10 @@ from compiler.report.layout import rows_of
 from compiler.report.palette import CYCLE, PLAIN, tints
 
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 ,/.-")
+MAX_TEXT: Final = 50_000
+MAX_EDGES: Final = 500
+"""What Mermaid draws by default, its ``maxTextSize`` and ``maxEdges``."""
+
 JOINER: Final = "\u2060"
 _BROKEN_UP: Final = ("\\n", "$$", ":fa-")
 _STYLES: Final[Mapping[Kind, tuple[str, str]]] = {
@@ -38,6 +42,17 @@ _LINES: Final = (
 def render_mermaid(picture: Picture) -> str:
     """Return the picture as a flowchart; equal pictures, equal bytes."""
     return "\n".join([*_Chart(picture).lines(), ""])
+
+
+def too_large(chart: str) -> bool:
+    """Return whether Mermaid refuses a chart of this module unless its limits are raised."""
+    links = [line for line in chart.splitlines() if '"' not in line or " -. " in line]
+    edges = sum(
+        line.count(" & ") + 1
+        for line in links
+        if any(f" {arrow} " in line for arrow in ("---", "-->", "==>", "-.", "~~~"))
+    )
+    return len(chart) > MAX_TEXT or edges > MAX_EDGES
 
 
 def escape(text: str) -> str:

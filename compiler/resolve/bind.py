@@ -176,6 +176,8 @@ def _unsatisfiable(
             f'cgroup "{written[1]}" cannot narrow "{written[0]}": they {why}',
             severity=severity,
             related=[Related(matcher.span, "this matcher already has a cgroup")],
-            help="write the combined pattern in workload.match instead",
+            help="write the combined pattern in workload.match instead"
+            if meet
+            else "drop one of the two: together they match nothing",
         )
     )

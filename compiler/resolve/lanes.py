@@ -8,13 +8,14 @@ from typing import TypeVar
 
 from compiler.codes import resolution as codes
 from compiler.decode import Loaded
-from compiler.diagnostics import Related, Sink, Span
+from compiler.diagnostics import Diagnostic, Related, Sink, Span
 from compiler.model.base import NODE_STAGES, Preference
 from compiler.model.facts import Device, NodeFacts
 from compiler.model.intent import CoreRange, GpuModel, Intent, Share
 from compiler.policy import Policy
 from compiler.profiles import stage_matches
 from compiler.resolve.types import Decided, Defined, ResolvedLane
+from compiler.resolve.words import listed
 from compiler.select import selects
 
 T = TypeVar("T")
@@ -145,24 +146,68 @@ def _decide(
         return None
     found.sort(key=lambda d: (-d.precedence, d.intent))
     top = [d for d in found if d.precedence == found[0].precedence]
-    different = [d for d in top if d.value != top[0].value]
-    if different:
-        places = sorted([top[0], *different], key=lambda d: d.span)
-        last = places[-1]
-        sink.add(
-            codes.VALUE_CONFLICT.at(
-                last.span,
-                f"lane {lane} has {len(places)} different values of {what} at equal precedence",
-                related=[Related(d.span, f"{d.intent} says {_say(d.value)}") for d in places[:-1]],
-                help=f"keep {what} in one of {', '.join(d.intent for d in places)}, or give one a "
-                "higher precedence",
-            )
-        )
+    if any(d.value != top[0].value for d in top):
+        sink.add(_conflict(lane, what, top))
     return Decided(found[0], tuple(found[1:]))
 
 
+def _conflict(lane: str, what: str, top: Sequence[Defined[T]]) -> Diagnostic:
+    """Say who defines a value how, and which line to change: those of the fewest, if they are few.
+
+    All definitions are listed, also equal ones: whoever changes a line should see what agrees.
+    """
+    sayings: list[tuple[T, list[Defined[T]]]] = []
+    for one in top:
+        same = next((those for value, those in sayings if value == one.value), None)
+        if same is None:
+            sayings.append((one.value, [one]))
+        else:
+            same.append(one)
+    sayings.sort(key=lambda saying: (-len(saying[1]), saying[1][0].intent))
+    said = ", ".join(
+        f"{listed([d.intent for d in those])} {'says' if len(those) == 1 else 'say'} {_say(value)}"
+        for value, those in sayings
+    )
+    unit = {"1": " core", "rest": ""}.get(_say(sayings[-1][0]), " cores")
+    (value, most), (_, second) = sayings[:2]
+    odd = [d for d in top if d.value != value] if len(most) > len(second) else list(top)
+    places = sorted(odd, key=lambda d: d.span)
+    last = places[-1]
+    lines = " and ".join(f"{d.span.path}:{d.span.line}" for d in places)
+    return codes.VALUE_CONFLICT.at(
+        last.span,
+        f"lane {lane}: {said}{unit if what == 'cores' else ''}, at equal precedence",
+        related=[
+            Related(d.span, f"{d.intent} says {_say(d.value)}")
+            for d in sorted(top, key=lambda d: d.span)
+            if d is not last
+        ],
+        help=f"change {lines} to {what}: {_written_as(value)}, as {listed([d.intent for d in most])}"
+        f" {'has' if len(most) == 1 else 'have'} it, or give one intent a higher precedence"
+        if len(most) > len(second)
+        else f"write the same {what} in {lines}, keep it in one of them, or give one intent a "
+        "higher precedence",
+    )
+
+
 def _say(value: object) -> str:
-    return _size_text(value) if isinstance(value, tuple) else str(value)
+    if not isinstance(value, tuple):
+        return str(value)
+    return "rest" if value[1] is None else _size_text(value)
+
+
+def _written_as(value: object) -> str:
+    """Return a value as a document has it."""
+    if not isinstance(value, tuple):
+        return str(value)
+    low, high = value
+    if high is None:
+        return "rest"
+    return str(low) if low == high else f"{{min: {low}, max: {high}}}"
+
+
+def _cores_text(cores: float) -> str:
+    return "1 core" if cores == 1 else f"{cores:g} cores"
 
 
 def _size_text(size: Size) -> str:
@@ -247,7 +292,7 @@ def _measured(
             codes.LANE_SIZE.at(
                 span,
                 f"demand {found[0].name} looks like a spin loop: a polling engine keeps "
-                f"{demand.cores.p99:g} cores busy whether it works or waits",
+                f"{_cores_text(demand.cores.p99)} busy whether it works or waits",
                 related=[Related(found[0].span("spec", "spinSuspect"), "marked here")],
                 help="turn spinning off and measure again, or state the cores",
             )
@@ -321,12 +366,16 @@ def _devices(
         for i, item in enumerate(wanted):
             hits = {gpu.id for gpu in gpus if _is(gpu, item)}
             if not hits:
-                text = f"a model with {item.model!r}" if isinstance(item, GpuModel) else repr(item)
+                what = (
+                    f'whose model contains "{item.model}"'
+                    if isinstance(item, GpuModel)
+                    else f'"{item}"'
+                )
                 have = ", ".join(f"{g.id} {g.bdf or '?'} {g.model or ''}".strip() for g in gpus)
                 sink.add(
                     codes.GPU_NOT_FOUND.at(
                         intent.span("spec", "workload", "gpus", i),
-                        f"the node has no GPU {text}",
+                        f"the node has no GPU {what}",
                         related=[
                             Related(node.key_span("spec", "devices"), f"it has: {have or 'none'}")
                         ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from compiler.codes import resolution as codes
 from compiler.diagnostics import Diagnostic, Related, Sink, Span
@@ -115,7 +116,13 @@ def check_above(policy: Policy, sink: Sink) -> bool:
     found = cycles(places)
     for cycle in found:
         closed = (*cycle, cycle[0])
-        edges = [(closed[i], closed[i + 1]) for i in range(len(cycle))]
+        edges = list(pairwise(closed))
+        if len(edges) == 1:
+            (only,) = edges
+            sink.add(
+                codes.ABOVE_CYCLE.at(places[only], f"{only[0]} is above itself", help="remove it")
+            )
+            continue
         text = " -> ".join(closed)
         sink.add(
             codes.ABOVE_CYCLE.at(

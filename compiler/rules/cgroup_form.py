@@ -45,6 +45,7 @@ demote: background
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from compiler.decode import Loaded
@@ -61,6 +62,7 @@ from compiler.rules.written import written
 CODE: Final = Code("TRC220", "cgroup-form", Severity.ERROR, __doc__, adjustable=True)
 
 _PODS: Final = "@pods"
+_ANYWHERE: Final = f"write {_PODS}/**, which is the right place on every node"
 
 
 def check(compilation: Compilation) -> Iterator[Diagnostic]:
@@ -145,14 +147,15 @@ def _misfit(text: str, root: str) -> Fault | None:
                 "driver, which has no such cgroup there",
                 f"write {_PODS}/**, or the {driver} form",
             )
-        return fault_of(f"{root}/{rest}") if rest else None
+        found = fault_of(f"{root}/{rest}") if rest else None
+        return found and replace(found, help=_ANYWHERE)
     if _first(text) not in ("kubepods", "kubepods.slice", "kubelet", "kubelet.slice"):
         return None
     if "kubepods" not in text or intersects(Glob.cgroup(text), Glob.cgroup(f"{root}/**")):
         return None
     return Fault(
         f"is not where this node's pods are: its kubelet uses the {driver} driver and {root}",
-        f"write {_PODS}/**, which is the right place on every node",
+        _ANYWHERE,
     )
 
 

@@ -106,7 +106,7 @@ def _of_intent(
             help=f"write lane: {{cores: measured}} in {intent.name}, or delete the demand",
         )
         return
-    if policy.nodes and not _meets(policy, demand, intent):
+    if demand.model.spec.nodes is not None and _misses(policy, demand, intent):
         yield CODE.at(
             demand.key_span("spec", "nodes"),
             f"demand {demand.name} sizes nothing: it is for none of the nodes that {intent.name} "
@@ -131,11 +131,11 @@ def _of_intent(
         )
 
 
-def _meets(policy: Policy, demand: Loaded[Demand], intent: Loaded[Intent]) -> bool:
-    return any(
-        selects(demand.model.spec.nodes, node.name, node.model.metadata.labels)
-        and selects(intent.model.spec.nodes, node.name, node.model.metadata.labels)
-        for node in policy.nodes
+def _misses(policy: Policy, demand: Loaded[Demand], intent: Loaded[Intent]) -> bool:
+    """Tell whether the intent is on nodes, and the demand is for none of them."""
+    mine = [node for node in policy.nodes if intent in policy.intents_of(node)]
+    return bool(mine) and not any(
+        selects(demand.model.spec.nodes, node.name, node.model.metadata.labels) for node in mine
     )
 
 

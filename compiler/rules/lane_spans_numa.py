@@ -50,6 +50,7 @@ from compiler.pipeline import Compilation, CompiledClass
 from compiler.plan import Lane, NodePlan
 from compiler.resolve.types import ResolvedLane
 from compiler.rules.rule import Rule, on
+from compiler.topology import NumaView
 
 CODE: Final = Code("TRC223", "lane-spans-numa", Severity.WARNING, __doc__, adjustable=True)
 
@@ -62,11 +63,8 @@ def check(compilation: Compilation) -> Iterator[Diagnostic]:
         asked = {lane.name: lane for lane in group.resolution.lanes}
         for lane in group.plan.lanes:
             wanted = asked[lane.name]
-            if (
-                wanted.max is not None  # cores: rest asks for whatever is there
-                and _is_one_process(group, wanted)
-                and _is_near_one(group, wanted)
-            ):
+            # cores: rest asks for whatever is there
+            if wanted.max is not None and _is_one_process(group, wanted):
                 yield from (on(group, f) for f in _judge(group, group.plan, lane, wanted))
 
 
@@ -79,11 +77,12 @@ def _is_one_process(group: CompiledClass, lane: ResolvedLane) -> bool:
     )
 
 
-def _is_near_one(group: CompiledClass, lane: ResolvedLane) -> bool:
-    """Tell whether the devices of a lane, if it has any, are all near one NUMA node."""
+def _near(group: CompiledClass, lane: ResolvedLane) -> tuple[NumaView, ...]:
+    """Return the NUMA nodes that would do for a lane: those near its devices, or all."""
+    nodes = group.topology.cpu_numas
     views = [group.topology.device(name) for name in lane.devices]
     near = union(view.cpus for view in views if view is not None and view.cpus)
-    return sum(1 for node in group.topology.cpu_numas if node.cpus & near) < 2
+    return tuple(node for node in nodes if node.cpus & near) if near else nodes
 
 
 def _judge(
@@ -91,26 +90,22 @@ def _judge(
 ) -> Iterator[Diagnostic]:
     topology = group.topology
     used = [node for node in topology.cpu_numas if node.cpus & lane.cpus]
-    if len(used) < 2:
+    near = _near(group, wanted)
+    if len(used) < 2 or (wanted.devices and len(near) > 1):
         return
     usable = topology.isolated if lane.isolated else topology.effective
     taken = union([plan.housekeeping, *(o.cpus for o in plan.lanes if o.name != lane.name)])
-    room = {node.id: _cores(group, (node.cpus & usable) - taken) for node in topology.cpu_numas}
+    room = {node.id: _cores(group, (node.cpus & usable) - taken) for node in near}
     best = max(sorted(room), key=lambda id: room[id])
-    if room[best] < wanted.min:
-        return
-    if lane.cores > room[best]:
-        help = f"set cores.max to at most {room[best]}"
-    else:
-        words = ", ".join(wanted.prefer) or "order of the cores"
-        help = f"its preferences ({words}) pull it apart: put same-llc first"
+    if not wanted.min <= room[best] < lane.cores:
+        return  # it must cross, or what it prefers spreads it
     yield CODE.at(
         wanted.cores.winner.span,
         f"lane {lane.name} has {lane.cores} cores on NUMA nodes "
         f"{' and '.join(str(node.id) for node in used)}, and node {best} alone has {room[best]}, "
         f"enough for its minimum of {wanted.min}",
         related=[Related(group.sample.key_span("spec", "numa"), "the NUMA nodes")],
-        help=help,
+        help=f"set cores.max to at most {room[best]}",
     )
 
 

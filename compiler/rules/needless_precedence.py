@@ -43,7 +43,7 @@ keep: interactive
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -53,30 +53,62 @@ from compiler.model.intent import Intent
 from compiler.pipeline import Compilation, CompiledClass
 from compiler.policy import Policy
 from compiler.resolve import resolve
-from compiler.resolve.conditions import condition_contains, condition_meets
+from compiler.resolve.conditions import condition_contains, condition_meets, texts_of
 from compiler.resolve.types import Expansion, Resolution
 from compiler.rules.outcomes import Line, lines_of
 from compiler.rules.rule import Rule, place_of
 
 CODE: Final = Code("TRC218", "needless-precedence", Severity.INFO, __doc__, adjustable=True)
 
-_MOST: Final = 32
-"""Intents with a precedence up to which each is tried without it: a trial resolves all intents."""
+_TRIALS: Final = 32
+"""Times that a class of nodes is resolved again; precedences beyond that are not judged."""
 
 
 def check(compilation: Compilation) -> Iterator[Diagnostic]:
     """Find precedences without which nothing would change."""
     policy = compilation.policy
-    given = [intent for intent in policy.intents if intent.model.spec.precedence]
-    if len(given) > _MOST:
-        return
-    for intent in given:
-        groups = [g for g in compilation.classes if any(e.intent is intent for e in g.expansions)]
-        if not groups or any(_changes(policy, group, intent) for group in groups):
+    lines = [lines_of(group.resolution) for group in compilation.classes]
+    trials = _TRIALS
+    for intent in policy.intents:
+        if not intent.model.spec.precedence:
+            continue
+        places = [
+            i
+            for i, group in enumerate(compilation.classes)
+            if any(e.intent is intent for e in group.expansions)
+        ]
+        if not places or any(
+            compilation.classes[i].plan is None or _reorders(lines[i], intent.name) for i in places
+        ):
+            continue
+        trials -= len(places)
+        if trials < 0:
+            return
+        groups = [compilation.classes[i] for i in places]
+        if any(_changes(policy, group, intent) for group in groups):
             continue
         nodes = sorted(name for group in groups for name in group.nodes)
-        rivals = (rival for group in groups for rival in _rivals(group, intent))
+        rivals = (rival for i in places for rival in _rivals(lines[i], intent.name))
         yield replace(_finding(intent, next(rivals, None)), nodes=tuple(nodes))
+
+
+def _reorders(lines: Sequence[Line], name: str) -> bool:
+    """Tell whether one of the intent's rules clearly changes places with a rule it may meet.
+
+    Says only what needs no second resolution; most precedences end here.
+    """
+    for mine, other in _rivals(lines, name):
+        now = mine.standing < other.standing
+        bare = (0, mine.rule.builtin)
+        if other.standing not in (mine.standing, bare):
+            if now != (bare < other.standing):
+                return True
+        elif bare == other.standing and condition_contains(
+            mine.rule.condition if now else other.rule.condition,
+            other.rule.condition if now else mine.rule.condition,
+        ):
+            return True  # the wider of the two goes first now
+    return False
 
 
 def _without(expansion: Expansion) -> Expansion:
@@ -91,11 +123,11 @@ def _without(expansion: Expansion) -> Expansion:
 def _changes(policy: Policy, group: CompiledClass, intent: Loaded[Intent]) -> bool:
     """Tell whether anything on these nodes depends on the precedence."""
     trial = tuple(_without(e) if e.intent is intent else e for e in group.expansions)
-    before, after = Sink(), Sink()
-    old = resolve(policy, group.expansions, group.sample, before)
-    new = resolve(policy, trial, group.sample, after)
-    if before.has_errors or after.has_errors:
-        return True  # a conflict, with it or without it: no matter of taste
+    sink = Sink()
+    new = resolve(policy, trial, group.sample, sink)
+    if sink.has_errors:
+        return True  # it keeps two intents apart
+    old = group.resolution
     return _sizes(old) != _sizes(new) or not _same_order(lines_of(old), lines_of(new))
 
 
@@ -119,35 +151,38 @@ def _sizes(resolution: Resolution) -> object:
     ]
 
 
-def _same_order(old: tuple[Line, ...], new: tuple[Line, ...]) -> bool:
+def _same_order(old: Sequence[Line], new: Sequence[Line]) -> bool:
     """Tell whether first match gives every thread the same outcome.
 
     It does where rules that differ in outcome and could have one thread keep their order.
     """
     places = {_key(line): i for i, line in enumerate(new)}
-    if len(places) != len(new) or {_key(line) for line in old} != set(places):
+    moved = [places.get(_key(line)) for line in old]
+    if len(places) != len(new) or len(old) != len(new) or None in moved:
         return False
-    for i, first in enumerate(old):
-        for second in old[i + 1 :]:
-            if places[_key(first)] < places[_key(second)] or first.outcome == second.outcome:
-                continue
-            if condition_meets(first.rule.condition, second.rule.condition):
-                return False
-    return all(new[places[_key(line)]].outcome == line.outcome for line in old)
+    where = [place for place in moved if place is not None]
+    if any(new[place].outcome != line.outcome for place, line in zip(where, old, strict=True)):
+        return False
+    return not any(
+        where[i] > where[j]
+        and old[i].outcome != old[j].outcome
+        and condition_meets(old[i].rule.condition, old[j].rule.condition)
+        for i in range(len(old))
+        for j in range(i + 1, len(old))
+    )
 
 
 def _key(line: Line) -> object:
-    return line.rule.unit, line.rule.condition, line.rule.matcher.span
+    return line.rule.unit, texts_of(line.rule.condition), line.rule.matcher.span
 
 
-def _rivals(group: CompiledClass, intent: Loaded[Intent]) -> Iterator[tuple[Line, Line]]:
+def _rivals(lines: Sequence[Line], name: str) -> Iterator[tuple[Line, Line]]:
     """Yield pairs of the intent's rules and rules of others that could have the same thread."""
-    lines = lines_of(group.resolution)
     for mine in lines:
-        if mine.owner != intent.name:
+        if mine.owner != name:
             continue
         for other in lines:
-            if other.intent is None or other.owner == intent.name:
+            if other.intent is None or other.owner == name:
                 continue
             if other.outcome != mine.outcome and condition_meets(
                 mine.rule.condition, other.rule.condition

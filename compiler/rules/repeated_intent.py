@@ -47,6 +47,7 @@ from compiler.decode import Loaded
 from compiler.diagnostics import Code, Diagnostic, Related, Severity, Span
 from compiler.model.intent import Intent
 from compiler.pipeline import Compilation
+from compiler.plan import MAX_RULES
 from compiler.resolve.conditions import condition_contains, condition_meets
 from compiler.rules.outcomes import Line, lines_of
 from compiler.rules.rule import Rule
@@ -58,8 +59,11 @@ def check(compilation: Compilation) -> Iterator[Diagnostic]:
     """Find intents that other intents make superfluous on every node."""
     found: dict[str, set[str]] = {}
     nodes: dict[str, set[str]] = {}
+    says = {intent.name: _says(intent) for intent in compilation.policy.intents}
     for group in compilation.classes:
-        repeats = _repeats(lines_of(group.resolution))
+        if len(group.resolution.rules) > MAX_RULES:
+            continue  # refused, and too many to compare
+        repeats = _repeats(lines_of(group.resolution), says)
         for expansion in group.expansions:
             name = expansion.intent.name
             others = repeats.get(name, set())
@@ -83,21 +87,15 @@ def _place(intent: Loaded[Intent]) -> Span:
     return intent.key_span("spec", "workload")
 
 
-def _repeats(lines: Sequence[Line]) -> Mapping[str, set[str]]:
+def _repeats(lines: Sequence[Line], says: Mapping[str, str]) -> Mapping[str, set[str]]:
     """Return for each intent the others that give all its threads the same without it."""
     mine: dict[str, list[int]] = {}
-    intents: dict[str, Loaded[Intent]] = {}
     for i, line in enumerate(lines):
-        if line.intent is not None:
-            mine.setdefault(line.intent.name, []).append(i)
-            intents[line.intent.name] = line.intent
+        if line.owner is not None:
+            mine.setdefault(line.owner, []).append(i)
     out: dict[str, set[str]] = {}
     for name, places in mine.items():
-        same = {
-            other
-            for other in mine
-            if other != name and _says(intents[other]) == _says(intents[name])
-        }
+        same = {other for other in mine if other != name and says[other] == says[name]}
         for i in places:
             same = {other for other in same if _covered(lines, i, mine[other])}
             if not same:
@@ -106,23 +104,28 @@ def _repeats(lines: Sequence[Line]) -> Mapping[str, set[str]]:
     return out
 
 
-def _says(intent: Loaded[Intent]) -> object:
-    """Return what an intent says beside whose threads it means and which tier they get."""
+def _says(intent: Loaded[Intent]) -> str:
+    """Return what an intent says beside whose threads it means and which tier they get.
+
+    As text, so that comparing it is cheap.
+    """
     spec = intent.model.spec
     work = spec.workload
     verb = spec.protect is not None or spec.demote is not None or spec.keep is not None
-    return (
-        verb,
-        spec.lane,
-        spec.prefer,
-        spec.require,
-        spec.above,
-        spec.irqs,
-        spec.knobs,
-        work.engine,
-        work.instances,
-        work.traffic,
-        work.gpus,
+    return repr(
+        (
+            verb,
+            spec.lane,
+            spec.prefer,
+            spec.require,
+            spec.above,
+            spec.irqs,
+            spec.knobs,
+            work.engine,
+            work.instances,
+            work.traffic,
+            work.gpus,
+        )
     )
 
 

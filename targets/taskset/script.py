@@ -9,26 +9,20 @@ from typing import Final
 from compiler.fingerprint import cpu_text, digest
 from compiler.patterns import CmdlineRegex, Glob
 from compiler.plan import LeftOut, NodePlan, Rule
-from targets.shell import shown
+from targets.shell import filled, shown
+from targets.taskset.cpulists import CpuList, cpu_lists
+from targets.taskset.groups import Group, How, Treatment, grouped
+from targets.taskset.table import aligned, rules_table
 
 NAME: Final = "taskset"
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessTest:
-    """The shell command that opens one rule for a process."""
+class ShellTest:
+    """Shell text that opens or names one group of rules."""
 
     unit: str
     test: str
-
-
-@dataclass(frozen=True, slots=True)
-class NameTest:
-    """The ``case`` pattern of one rule's threads."""
-
-    id: int
-    unit: str
-    pattern: str
 
 
 def apply_data(plan: NodePlan) -> dict[str, object]:
@@ -46,99 +40,85 @@ def apply_data(plan: NodePlan) -> dict[str, object]:
     if late:
         raise ValueError(f"rules {late} select pods, which a script cannot")
     rules = sorted(plan.rules, key=lambda rule: rule.id)
-    cgroups = sorted({r.match.cgroup for r in rules if r.match.cgroup is not None})
+    lists, list_of = cpu_lists(plan, rules)
+    groups = grouped((rule, _treatment(plan, rule, list_of[rule.id])) for rule in rules)
+    matches = {group.id: group.rules[0].match for group in groups}
+    cgroups = sorted({m.cgroup for m in matches.values() if m.cgroup is not None})
     numbers = {text: number for number, text in enumerate(cgroups)}
-    names = [NameTest(r.id, r.unit, Glob.comm(n).as_case()) for r in rules if (n := _name(r))]
-    table = rules_table(plan, rules)
+    by_cmdline: dict[str, list[int]] = {}
+    for id, match in matches.items():
+        if match.cmdline is not None:
+            by_cmdline.setdefault(match.cmdline, []).append(id)
+    left_out = _left_out(plan)
     return {
         "mode": plan.mode,
         "lanes": plan.lanes,
-        "left_out": [f"{shown(one.unit or 'node')}: {one.message}" for one in _left_out(plan)],
-        "headings": table[0],
-        "rules_table": _lines(table[1:]),
+        "left_out": [one.message for one in left_out],
+        "left_out_parts": _parts(len(left_out)),
+        "lists_table": aligned([("# name", "min", "CPUs"), *(one.row for one in lists)]),
+        "rules_table": rules_table(groups),
         "cgroup_texts": [(number, text) for text, number in numbers.items()],
-        "cgroups_table": _lines(f"{n} {Glob.cgroup(text).as_ere()}" for text, n in numbers.items()),
-        "cmdlines_table": _lines(
-            f"{rule.id} {CmdlineRegex.parse(rule.match.cmdline).as_ere()}"
-            for rule in rules
-            if rule.match.cmdline is not None
-        ),
-        "any_name": [rule.id for rule in rules if _name(rule) is None],
-        "by_cmdline": [rule.id for rule in rules if rule.match.cmdline is not None],
-        "processes": [
-            (kind, tests) for kind in ("user", "kernel") if (tests := _tests(rules, kind, numbers))
+        "cgroups_table": [f"{n} {Glob.cgroup(text).as_ere()}" for text, n in numbers.items()],
+        "cmdlines_table": [
+            f"{','.join(map(str, ids))} {CmdlineRegex.parse(text).as_ere()}"
+            for text, ids in by_cmdline.items()
         ],
-        "names": sorted({test.pattern for test in names}),
-        "named": names,
+        "any_name": [group.id for group in groups if not group.names],
+        "by_cmdline": sorted(id for ids in by_cmdline.values() for id in ids),
+        "processes": [
+            (kind, tests) for kind in ("user", "kernel") if (tests := _tests(groups, kind, numbers))
+        ],
+        "named": [_name_test(group) for group in groups if group.names],
         "fingerprint": plan.fingerprint,
         "planned": planned.removesuffix("\n"),
     }
 
 
-def rules_table(plan: NodePlan, rules: Sequence[Rule]) -> list[str]:
-    """Return the rules as aligned lines behind a line of headings.
-
-    *how* is ``spawns`` where children would inherit the affinity, ``keep`` where the band is
-    every effective CPU (so that there is nothing to set), else ``move``.
-
-    Raises:
-        ValueError: a rule has a band, or a band a tier, that the plan lacks.
-    """
-    bands = {band.id: band for band in plan.bands}
+def _treatment(plan: NodePlan, rule: Rule, cpus: CpuList) -> Treatment:
     tiers = {tier.id: tier.name for tier in plan.tiers}
-    units = {unit.name: unit for unit in plan.units}
-    rows = [("# rule", "how", "CPUs", "min", "tier", "lane", "intent", "unit")]
-    for rule in rules:
-        band = bands.get(rule.band)
-        if band is None or band.tier not in tiers:
-            raise ValueError(f"rule {rule.id} has band {rule.band}, which the plan lacks")
-        how = "spawns" if rule.spawns else "keep" if band.cpus == plan.machine.effective else "move"
-        unit = units.get(rule.unit)
-        rows.append(
-            (
-                str(rule.id),
-                how,
-                str(band.cpus) or "-",
-                str(max(band.min_cpus, 1)),
-                shown(tiers[band.tier]),
-                shown((unit and unit.lane) or ""),
-                shown((unit and unit.intent) or ""),
-                shown(rule.unit),
-            )
-        )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    band = next(band for band in plan.bands if band.id == rule.band)
+    if band.tier not in tiers:
+        raise ValueError(f"band {band.id} has tier {band.tier}, which the plan lacks")
+    how: How = "move"
+    if rule.spawns:
+        how = "spawns"
+    elif band.cpus == plan.machine.effective:
+        how = "keep"
+    return Treatment(how, cpus.name, tiers[band.tier], rule.unit)
 
 
-def _tests(rules: Iterable[Rule], kind: str, numbers: dict[str, int]) -> list[ProcessTest]:
+def _tests(groups: Iterable[Group], kind: str, numbers: dict[str, int]) -> list[ShellTest]:
     tests = []
-    for rule in rules:
-        match = rule.match
-        is_kernel = match.kthread is not None
+    for group in groups:
+        match = group.rules[0].match
         names_user = match.comm is not None or match.leader_comm is not None
-        if is_kernel != (kind == "kernel") or (is_kernel and names_user):
+        if group.is_kernel != (kind == "kernel") or (group.is_kernel and names_user):
             continue  # a kernel thread has no name that comm or leaderComm speak of
-        test = f'open="$open {rule.id}"'
+        test = f'open="$open {group.id}"'
         if match.cgroup is not None:
             test = f"in_cgroup {numbers[match.cgroup]} && {test}"
         if match.leader_comm is not None:
             test = f"case $leader in {Glob.comm(match.leader_comm).as_case()}) {test} ;; esac"
-        tests.append(ProcessTest(rule.unit, test))
+        tests.append(ShellTest(group.treatment.unit, test))
     return tests
 
 
-def _name(rule: Rule) -> str | None:
-    """Return the glob on the thread's own name; ``*`` needs no look at it."""
-    text = rule.match.kthread if rule.match.kthread is not None else rule.match.comm
-    return None if text is None or Glob.comm(text).matches_all else text
+def _name_test(group: Group) -> ShellTest:
+    patterns = list(dict.fromkeys(glob.as_case() for glob in group.names))
+    found = f'named="$named {group.id}"'
+    if len(patterns) == 1:
+        test = f"case $comm in {patterns[0]}) {found} ;; esac"
+    else:
+        words = [f"{one} |" for one in patterns[:-1]] + [f"{patterns[-1]}) {found} ;;"]
+        test = "case $comm in\n" + " \\\n".join(filled(words, "  ", "    ")) + "\n  esac"
+    return ShellTest(group.treatment.unit, test)
 
 
-def _left_out(plan: NodePlan) -> list[LeftOut]:
+def _left_out(plan: NodePlan) -> Sequence[LeftOut]:
     return sorted(plan.left_out.get(NAME, ()), key=lambda one: (one.rules, one.message))
 
 
-def _lines(lines: Iterable[str]) -> str:
-    return "\n".join(lines)
+def _parts(count: int) -> str:
+    if count == 0:
+        return ""
+    return "1 part of the policy is" if count == 1 else f"{count} parts of the policy are"

@@ -1,0 +1,219 @@
+"""Whose a CPU is, what a lane got, and what a node's plan is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.decode import Loaded
+from compiler.explain.reasons import planned, tier_reasons
+from compiler.model.intent import Intent
+from compiler.pipeline import CompiledClass
+from compiler.policy import Ladder
+from compiler.resolve.lanes import lane_name
+from compiler.suggest import nearest
+
+
+@dataclass(frozen=True, slots=True)
+class CpuAnswer:
+    """Whose a CPU is."""
+
+    node: str
+    cpu: int
+    status: str
+    siblings: str
+    lanes: tuple[str, ...]
+    units: tuple[str, ...]
+    why: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAnswer:
+    """What a node's plan is."""
+
+    node: str
+    mode: str
+    refused: tuple[str, ...]
+    housekeeping: str
+    shared: str
+    leftovers: str
+    lanes: tuple[tuple[str, str, str, str, str], ...]
+    """name, CPUs, share, tier, where it is asked for."""
+    units: tuple[tuple[str, str, str, str, str], ...]
+    """name, tier, lane, CPUs, why."""
+    degradations: tuple[str, ...]
+    left_out: tuple[str, ...]
+    skipped: tuple[str, ...]
+    """Targets asked for that emit nothing in this mode, and why."""
+    intents: tuple[tuple[str, str, str], ...]
+    """name, what it asks, where: all that select the node."""
+    late_bound: tuple[tuple[str, str, str], ...]
+    """unit, pods it waits for, where: rules that are inactive until the node resolves them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneAnswer:
+    """What a lane asked for and got."""
+
+    node: str
+    lane: str
+    cpus: str
+    cores: str
+    share: str
+    tier: str
+    members: tuple[str, ...]
+    words: tuple[tuple[str, str, str], ...]
+    """require or prefer, the word, whether it is met and if not why."""
+    devices: tuple[tuple[str, str], ...]
+    """Devices that gpu-local and nic-local refer to, and the CPUs near them."""
+    notes: tuple[str, ...]
+    at: str
+
+
+def explain_cpu(group: CompiledClass, ladder: Ladder, node: str, cpu: int) -> CpuAnswer:
+    """Return whose a CPU is and why.
+
+    Raises:
+        ValueError: the class has no plan, or the machine has no such CPU online.
+    """
+    plan = planned(group)
+    machine = plan.machine
+    if cpu not in machine.online:
+        raise ValueError(f"{node} has no CPU {cpu} online; it has {machine.online}")
+    lanes = [lane for lane in plan.lanes if cpu in lane.cpus]
+    why: list[str] = []
+    if lanes:
+        status = "lane"
+        for lane in lanes:
+            asked = next(r for r in group.resolution.lanes if r.name == lane.name)
+            why.append(
+                f"lane {lane.name} ({lane.share}, tier {ladder.name(lane.tier)}) of "
+                f"{', '.join(lane.intents)}, {asked.span}"
+            )
+    elif cpu in plan.housekeeping:
+        status = "housekeeping"
+        why.append("kept for node software; efficiency cores first, then the lowest ids")
+    elif cpu in machine.isolated:
+        status = "isolated"
+        why.append("isolcpus: used only by lanes that ask for isolated CPUs")
+    elif cpu not in machine.effective:
+        status = "not ours"
+        why.append("not allowed to the collector, or owned by the kubelet")
+    else:
+        status = "shared"
+        why.append("in no lane: the shared pool, where demoted and unmatched threads run")
+    if lanes and cpu in plan.housekeeping:
+        why.append("also housekeeping: the machine is too small for both")
+    return CpuAnswer(
+        node=node,
+        cpu=cpu,
+        status=status,
+        siblings=str(next(core for core in machine.cores if cpu in core)),
+        lanes=tuple(lane.name for lane in lanes),
+        units=tuple(f"{u.name} ({ladder.name(u.tier)})" for u in plan.units if cpu in u.cpus),
+        why=tuple(why),
+    )
+
+
+def explain_node(group: CompiledClass, ladder: Ladder, node: str) -> NodeAnswer:
+    """Return the plan of a node in words.
+
+    Raises:
+        ValueError: the class has no plan.
+    """
+    plan, resolution = planned(group), group.resolution
+    return NodeAnswer(
+        node=node,
+        mode=plan.mode,
+        refused=group.decision.refused,
+        housekeeping=str(plan.housekeeping),
+        shared=str(plan.shared),
+        leftovers=str(plan.leftovers),
+        lanes=tuple(
+            (
+                lane.name,
+                str(lane.cpus),
+                lane.share,
+                ladder.name(lane.tier),
+                str(next(r for r in resolution.lanes if r.name == lane.name).span),
+            )
+            for lane in plan.lanes
+        ),
+        units=tuple(
+            (
+                unit.name,
+                ladder.name(unit.tier),
+                unit.lane or "-",
+                str(unit.cpus),
+                tier_reasons(resolution.unit(unit.name), resolution, ladder)[0],
+            )
+            for unit in sorted(plan.units, key=lambda u: (u.tier, u.order, u.name))
+        ),
+        degradations=tuple(f"{d.about}: {d.message}" for d in plan.degradations),
+        left_out=tuple(
+            row.message for name in sorted(plan.left_out) for row in plan.left_out[name]
+        ),
+        skipped=tuple(f"{name} {why}" for name, why in sorted(group.skipped.items())),
+        intents=tuple(
+            (e.intent.name, _asks(e.intent), str(e.intent.key_span("kind")))
+            for e in group.expansions
+        ),
+        late_bound=tuple(
+            (rule.unit, rule.match.pods, str(resolution.rules[rule.id].matcher.span))
+            for rule in plan.rules
+            if rule.match.pods is not None
+        ),
+    )
+
+
+def _asks(intent: Loaded[Intent]) -> str:
+    spec = intent.model.spec
+    parts = []
+    if spec.protect is not None:
+        names = ", ".join(p.path or f"stage {p.stage}" for p in spec.protect)
+        parts.append(f"protect {names}")
+    parts += [f"{word} {tier}" for word in ("demote", "keep") if (tier := getattr(spec, word))]
+    if (lane := lane_name(intent)) is not None:
+        parts.append(f"lane {lane}")
+    return ", ".join(parts) or "nothing"
+
+
+def explain_lane(group: CompiledClass, ladder: Ladder, node: str, lane: str) -> LaneAnswer:
+    """Return what a lane asked for and got.
+
+    Raises:
+        ValueError: the class has no plan, or the plan no such lane.
+    """
+    plan = planned(group)
+    got = next((one for one in plan.lanes if one.name == lane), None)
+    if got is None:
+        close = nearest(lane, [one.name for one in plan.lanes])
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise ValueError(f"{node} has no lane {lane!r}{hint}")
+    asked = next(one for one in group.resolution.lanes if one.name == lane)
+    failed = {d.kind: d.message for d in plan.degradations if d.about == lane}
+    near = {*got.prefer, *got.require}
+    devices = [
+        device
+        for device in group.topology.devices
+        if ("gpu-local" in near and device.id in asked.devices)
+        or ("nic-local" in near and device.type == "nic")
+    ]
+    return LaneAnswer(
+        node=node,
+        lane=lane,
+        cpus=str(got.cpus),
+        cores=f"{got.cores} (asked for {asked.cores.value})",
+        share=got.share,
+        tier=ladder.name(got.tier),
+        members=tuple(f"{u.name} ({ladder.name(u.tier)})" for u in plan.units if u.lane == lane),
+        words=tuple(
+            (verb, word, f"not met: {failed[word]}" if word in failed else "met")
+            for verb, words in (("require", got.require), ("prefer", got.prefer))
+            for word in words
+        ),
+        devices=tuple(
+            (d.id, "unknown" if d.cpus is None else str(d.cpus) or "no CPU") for d in devices
+        ),
+        notes=tuple(text for kind, text in sorted(failed.items()) if kind not in near),
+        at=str(asked.span),
+    )

@@ -1,0 +1,432 @@
+"""``tierc test`` around the tests: what cannot run, what is reported where, what is selected."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.__main__ import main
+from compiler.diagnostics import Diagnostic, Severity, Span
+from compiler.policytest import Broken, Case, Failure, Report, Result
+from compiler.report.testjson import render_test_json
+from compiler.report.testjunit import render_test_junit
+from compiler.report.testtext import render_test_text
+from tests.conftest import ROOT
+from tests.examples import run
+from tests.policies import BOX, PROJECT, intent, write
+from tests.policytests import KUBE, POLICY, Runner, failures, policy_test
+
+PASSES = policy_test("lanes: [{name: serve}]", name="passes")
+FAILS = policy_test("lanes: [{name: serve, cores: 1}]", name="fails")
+BROKEN = policy_test("lanes: [{nmae: serve}]", name="broken")
+
+
+@pytest.fixture
+def runner(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Runner:
+    return Runner(tmp_path, capsys, monkeypatch)
+
+
+# -- names ---------------------------------------------------------------------------------------
+
+NAMES = [
+    ("nodes: {names: [bux]}\nlanes: [{name: serve}]", "there is no node 'bux'", "box"),
+    ("threads: [{given: {comm: a}, expect: {intent: serv}}]", "there is no intent 'serv'", "serve"),
+    ("threads: [{given: {comm: a}, expect: {unit: btach}}]", "there is no unit 'btach'", "batch"),
+    ("threads: [{given: {comm: a}, expect: {tier: latncy}}]", "there is no tier 'latncy'",
+     "latency"),
+    ("threads: [{given: {comm: a}, expect: {lane: srve}}]", "there is no lane 'srve'", "serve"),
+    ("threads: [{given: {comm: a}, expect: {notSharingWith: [serve, leftover]}}]",
+     "there is no lane, intent or unit 'leftover'", "leftovers"),
+    ("lanes: [{name: srve}]", "there is no lane 'srve'", "serve"),
+    ("lanes: [{name: serve, tier: idel}]", "there is no tier 'idel'", "idle"),
+    ("lanes: [{name: serve, notSharingWith: [btch]}]", "there is no lane, intent or unit 'btch'",
+     "batch"),
+    ("findings: {present: [{code: TRC310, intent: serv}]}", "there is no intent 'serv'", "serve"),
+    ("findings: {absent: [{code: TRC310, node: bax}]}", "there is no node 'bax'", "box"),
+    ("findings: {present: [{code: TRC310, file: intents/serv.yaml}]}",
+     "there is no file 'intents/serv.yaml'", "intents/serve.yaml"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "message", "meant"), NAMES)
+def test_a_name_that_nothing_has(runner: Runner, body: str, message: str, meant: str) -> None:
+    runner.add({"tests/t.yaml": policy_test(body), "tests/u.yaml": PASSES})
+    code, out, err = runner()
+    assert (code, err) == (1, "")
+    assert out.startswith("ok    passes: 1 passed\n\nBROKEN  t cannot run\n")
+    assert f"error[TRC150]: {message}\n --> tests/t.yaml:" in out
+    assert f"= help: did you mean {meant}?\n" in out
+    assert out.endswith("\n1 passed, 0 failed, 1 broken\n")
+    # lint says the same, at the same place
+    assert main(["lint", "."]) == 1
+    lint = runner.capsys.readouterr().out
+    place = next(line for line in out.splitlines() if "-->" in line)
+    assert message in lint
+    assert place in lint
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "message"),
+    [
+        ("findings: {absent: [TRC999]}", "TRC150", "no finding has the code TRC999"),
+        ("nodes: {matchLabels: {pool: big}}\nlanes: [{name: serve}]", "TRC151",
+         "t selects none of the nodes (box)"),
+        ("facts: [none.yaml]\nlanes: [{name: serve}]", "TRC153",
+         "tests/none.yaml cannot be read: no such file or directory"),
+        ("facts: [../../box.yaml]\nlanes: [{name: serve}]", "TRC153",
+         "../box.yaml has a `..` step"),
+        ("facts: [../intents/serve.yaml]\nlanes: [{name: serve}]", "TRC153",
+         "intents/serve.yaml holds no NodeFacts that can be read"),
+        ("snapshot: ../../box.plan.json", "TRC154",
+         "../../box.plan.json lies outside the policy repository"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used(runner: Runner, body: str, code: str, message: str) -> None:
+    runner.add({"tests/t.yaml": policy_test(body)})
+    status, out, _ = runner("--update")
+    assert status == 1
+    assert f"error[{code}]: {message}\n --> tests/t.yaml:" in out
+    assert not (runner.root.parent / "box.plan.json").exists()
+
+
+def test_fixture_nodes_are_known_by_their_own_names(runner: Runner) -> None:
+    body = "facts: [kube.yaml]\nnodes: {names: [%s]}\nlanes: [{name: serve}]"
+    runner.add({"tests/kube.yaml": KUBE, "tests/t.yaml": policy_test(body % "kube")})
+    assert runner()[0] == 0
+    runner.add({"tests/t.yaml": policy_test(body % "box")})
+    assert "there is no node 'box'" in runner()[1]
+
+
+def test_names_of_documents_that_cannot_be_read_are_not_unknown(runner: Runner) -> None:
+    runner.add({"intents/serve.yaml": POLICY["intents/serve.yaml"].replace("lane:", "lain:")})
+    code, out = runner.body(
+        "threads: [{given: {comm: a}, expect: {intent: serve, unit: serve, lane: serve}}]\n"
+        "findings: {present: [{code: TRC102, intent: serve}]}"
+    )
+    assert code == 1
+    assert "TRC150" not in out
+    assert "got no plan: 1 error" in failures(out)
+    assert out.endswith("1 passed, 1 failed\n")  # the finding is there
+
+
+# -- documents -----------------------------------------------------------------------------------
+
+
+def test_broken_documents_stop_only_themselves(runner: Runner) -> None:
+    runner.add({"tests/t.yaml": f"{BROKEN}---\n{PASSES}", "tests/u.yaml": "kind: [\n"})
+    code, out, _ = runner()
+    assert code == 1
+    assert "BROKEN  broken cannot run\nerror[TRC102]: unknown key `nmae`" in out
+    assert "BROKEN  tests/u.yaml cannot run\nerror[TRC0" in out
+    assert out.endswith("\n1 passed, 0 failed, 2 broken\n")
+
+
+def test_documents_that_do_not_belong_among_tests(runner: Runner) -> None:
+    runner.add({"tests/t.yaml": PASSES, "tests/stray.yaml": intent("x", "workload: {}")})
+    code, out, _ = runner()
+    assert code == 1
+    assert "error[TRC152]: Intent among the tests: it is not part of the policy" in out
+    assert "workload" not in out.split("TRC152")[0]
+    assert main(["lint", "."]) == 1
+    assert main(["build", ".", "-o", "out"]) == 0
+
+
+def test_two_tests_of_one_name(runner: Runner) -> None:
+    runner.add({"tests/a.yaml": PASSES, "tests/b.yaml": PASSES})
+    code, out, _ = runner()
+    assert code == 1
+    assert "PolicyTest `passes` is defined twice" in out
+    assert out.endswith("1 passed, 0 failed, 1 broken\n")
+
+
+def test_tests_may_live_beside_the_intents(runner: Runner) -> None:
+    runner.add({"intents/t.yaml": FAILS, "intents/serve.test.yaml": PASSES})
+    code, out, _ = runner()
+    assert code == 1
+    assert "ok    passes: 1 passed" in out
+    assert "intents/t.yaml:5:32" in out
+    assert main(["lint", "."]) == 0
+    assert "4 intents" not in runner.capsys.readouterr().out
+
+
+def test_a_repository_without_a_project_file(runner: Runner) -> None:
+    (runner.root / "tierc.yaml").unlink()
+    runner.add({"tests/t.yaml": PASSES, "tests/kube.yaml": KUBE, "tests/a.plan.json": "{}"})
+    assert runner() == (0, "ok    passes: 1 passed\n\n1 passed, 0 failed\n", "")
+    assert main(["lint", "."]) == 0
+    # the fixture is no node of the policy
+    assert "2 intents, 1 node, 1 test checked" in runner.capsys.readouterr().out
+
+
+def test_where_tests_are_is_the_projects_word(runner: Runner) -> None:
+    runner.add({"checks/t.yaml": PASSES, "tests/u.yaml": FAILS})
+    sources = "  sources: {tests: [%s]}\n"
+    runner.add({"tierc.yaml": PROJECT + sources % "checks/"})
+    assert runner()[1].startswith("ok    passes")
+    runner.add({"tierc.yaml": PROJECT + sources % "intents/"})  # the same as the intents'
+    runner.add({"intents/t.yaml": PASSES})
+    assert runner()[0] == 0
+    runner.add({"tierc.yaml": PROJECT + sources % "chekcs/"})
+    code, out, _ = runner()
+    assert code == 1
+    assert "chekcs does not exist" in out
+
+
+def test_a_part_of_the_intents_directory_may_be_tests(runner: Runner) -> None:
+    runner.add({"tierc.yaml": PROJECT + "  sources: {tests: [intents/tests/]}\n"})
+    runner.add({"intents/tests/t.yaml": PASSES, "intents/tests/kube.yaml": KUBE})
+    assert runner()[0] == 0
+    assert main(["lint", "."]) == 0
+    assert "1 node, 1 test" in runner.capsys.readouterr().out
+
+
+def test_lint_of_one_test_file_knows_no_names(runner: Runner) -> None:
+    runner.add({"tests/t.yaml": PASSES, "tests/u.yaml": BROKEN})
+    assert main(["lint", "tests/t.yaml"]) == 0
+    assert main(["lint", "tests/u.yaml"]) == 1
+    assert "unknown key `nmae`" in runner.capsys.readouterr().out
+
+
+def test_suppressions_in_tests_are_read(runner: Runner) -> None:
+    comment = "spec:  # tierc: ignore[TRC201] nothing is here"
+    runner.add({"tests/t.yaml": PASSES.replace("spec:", comment)})
+    assert runner()[0] == 0
+    assert main(["lint", "."]) == 0
+    assert "nothing on line 4 has the code TRC201" in runner.capsys.readouterr().out
+
+
+# -- what is run ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "tail"),
+    [
+        ([], 1, "2 passed, 1 failed"),
+        (["."], 1, "2 passed, 1 failed"),
+        (["tests"], 1, "2 passed, 1 failed"),
+        (["tests/more"], 0, "1 passed, 0 failed"),
+        (["tests/more/t.yaml"], 0, "1 passed, 0 failed"),
+        (["-k", "PASSES"], 0, "1 passed, 0 failed"),
+        (["-k", "lane"], 1, "2 passed, 1 failed"),
+        (["-k", "fails: lane serve"], 1, "0 passed, 1 failed"),
+        (["tests/more", "-k", "deep"], 0, "1 passed, 0 failed"),
+    ],
+)
+def test_selection(runner: Runner, args: list[str], code: int, tail: str) -> None:
+    deep = PASSES.replace("passes", "deep")
+    runner.add({"tests/t.yaml": f"{PASSES}---\n{FAILS}", "tests/more/t.yaml": deep})
+    status, out, err = runner(*args)
+    assert (status, err) == (code, "")
+    assert out.splitlines()[-1] == tail
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["-k", "nothing"], "nothing to test: no test matches 'nothing'"),
+        (["intents"], "nothing to test: no PolicyTest in intents"),
+        (["nowhere"], "nowhere does not exist"),
+        (["--format", "xml"], "unknown format 'xml'; formats are text, json, junit"),
+        (["--format", "junit="], "--format junit= names no file"),
+        (["--format", "text", "--format", "json"], "only one --format may go to standard output"),
+        (["--format", "json=a", "--format", "junit=a"], "several --format go to a"),
+        (["--format", "junit=no/such/place"], "cannot write no/such/place"),
+    ],
+)
+def test_wrong_usage(runner: Runner, args: list[str], message: str) -> None:
+    runner.add({"tests/t.yaml": PASSES})
+    code, out, err = runner(*args)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"tierc: {message}")
+    assert err.count("\n") == 1
+
+
+def test_nothing_to_test(runner: Runner) -> None:
+    code, out, err = runner()
+    assert (code, out, err) == (2, "", "tierc: nothing to test: no PolicyTest in .\n")
+    empty = runner.root / "empty"
+    empty.mkdir()
+    os.chdir(empty)
+    (empty / ".git").mkdir()
+    assert runner()[0] == 2
+
+
+def test_paths_can_be_opened_from_where_the_command_runs(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner.add({"tests/t.yaml": FAILS})
+    monkeypatch.chdir(runner.root.parent)
+    name = runner.root.name
+    _, out, _ = runner(name)
+    assert f"\n  {name}/tests/t.yaml:5:32\n" in out
+
+
+# -- formats -------------------------------------------------------------------------------------
+
+
+def test_several_formats_at_once(runner: Runner) -> None:
+    runner.add({"tests/t.yaml": f"{PASSES}---\n{FAILS}---\n{BROKEN}"})
+    code, out, _ = runner(
+        "--format", "text", "--format", "json=t.json", "--format", "junit=t.xml"
+    )  # fmt: skip
+    assert code == 1
+    assert out.endswith("1 passed, 1 failed, 1 broken\n")
+    report = json.loads((runner.root / "t.json").read_text())
+    assert report["version"] == 1
+    assert report["summary"] == {"passed": 1, "failed": 1, "broken": 1}
+    passed, failed = report["tests"]
+    assert passed["cases"] == [
+        {"name": "lane serve", "path": "tests/t.yaml", "line": 5, "column": 11, "passed": True,
+         "failures": []}
+    ]  # fmt: skip
+    (failure,) = failed["cases"][0]["failures"]
+    assert failure == {
+        "path": "tests/t.yaml",
+        "line": 11,
+        "column": 32,
+        "expected": "1 core",
+        "got": "2 cores, CPUs 2-3,10-11",
+        "why": ["lane serve: asked for 2 cores, guarded, intents/serve.yaml:7:3"],
+        "help": None,
+        "nodes": ["box"],
+    }
+    (broken,) = report["broken"]
+    assert (broken["name"], broken["findings"][0]["code"]) == ("broken", "TRC102")
+
+    suites = ElementTree.parse(runner.root / "t.xml").getroot()
+    check_junit(suites)
+    assert suites.attrib == {"name": "tierc test", "tests": "3", "failures": "1", "errors": "1"}
+    names = [(s.get("name"), c.get("name"), [e.tag for e in c]) for s in suites for c in s]
+    assert names == [
+        ("passes", "lane serve", []),
+        ("fails", "lane serve", ["failure"]),
+        ("broken", "can run", ["error"]),
+    ]
+    text = suites.find("testsuite/testcase/failure")
+    assert text is not None
+    assert text.get("message") == (
+        "tests/t.yaml:11:32: expected 1 core, got 2 cores, CPUs 2-3,10-11"
+    )
+    assert "why lane serve: asked for 2 cores" in " ".join((text.text or "").split())
+
+
+COUNTS = {"tests", "failures", "errors"}
+# Elements and attributes of the schema that Jenkins publishes for JUnit reports (junit-10.xsd),
+# as far as a report without times needs them: what is required, and what else may be.
+ELEMENTS: dict[str, tuple[set[str], set[str], set[str]]] = {
+    "testsuites": ({"name", *COUNTS}, set(), {"testsuite"}),
+    "testsuite": ({"name", *COUNTS}, set(), {"testcase"}),
+    "testcase": ({"name", "classname"}, set(), {"failure", "error"}),
+    "failure": ({"message", "type"}, set(), set()),
+    "error": ({"message", "type"}, set(), set()),
+}
+
+
+def check_junit(element: ElementTree.Element) -> None:
+    """Check elements, attributes, and that the counts are those of the content."""
+    required, optional, children = ELEMENTS[element.tag]
+    assert required <= set(element.attrib) <= required | optional
+    if children:
+        assert not (element.text or "").strip()
+    for child in element:
+        assert child.tag in children
+        assert not (child.tail or "").strip()
+        check_junit(child)
+    if element.tag in ("testsuites", "testsuite"):
+        cases = list(element.iter("testcase"))
+        assert int(element.attrib["tests"]) == len(cases)
+        assert int(element.attrib["failures"]) == sum(c.find("failure") is not None for c in cases)
+        assert int(element.attrib["errors"]) == sum(c.find("error") is not None for c in cases)
+    if element.tag == "testsuite":
+        names = [case.get("name") for case in element]
+        assert len(set(names)) == len(names)
+
+
+HOSTILE = st.text(st.characters(), max_size=12) | st.sampled_from(
+    ["\x1b[31m", "]]>", "<a b='\"'>&amp;", "\x00\ufffe\ud800", "a\r\nb\tc", "\u202e"]
+)
+
+
+@settings(max_examples=150)
+@given(text=HOSTILE, path=HOSTILE)
+def test_reports_hold_any_text(text: str, path: str) -> None:
+    span = Span(path, 1, 2)
+    failure = Failure(span, text, text, (text, text), text, (text,))
+    found = Diagnostic("TRC102", Severity.ERROR, text, span, help=text)
+    report = Report(
+        (Result(text, span, (Case(text, span, (failure, failure)), Case("b", span))),),
+        (Broken(text, span, (found,)),),
+    )
+    junit = render_test_junit(report)
+    check_junit(ElementTree.fromstring(junit.encode("utf-8")))
+    loaded = json.loads(render_test_json(report))
+    assert loaded["tests"][0]["cases"][0]["failures"][0]["expected"] == text
+    plain = render_test_text(report, lambda _: None, color=False)
+    assert all(char.isprintable() or char == "\n" for char in plain)
+    assert plain.endswith("\n1 passed, 1 failed, 1 broken\n")
+
+
+def test_items_of_one_name_are_numbered(runner: Runner) -> None:
+    runner.add({"tests/t.yaml": policy_test("lanes: [{name: serve}, {name: serve, tier: idle}]")})
+    _, out, _ = runner("--format", "junit")
+    suites = ElementTree.fromstring(out)
+    check_junit(suites)
+    assert [case.get("name") for case in suites.iter("testcase")] == [
+        "lane serve",
+        "lane serve (2)",
+    ]
+
+
+def test_colour_is_asked_for_or_left_out(runner: Runner) -> None:
+    runner.add({"tests/t.yaml": f"{PASSES}---\n{FAILS}---\n{BROKEN}"})
+    assert "\x1b" not in runner()[1]
+    coloured = runner("--color", "always")[1]
+    assert "\x1b[1;31mFAIL\x1b[0m" in coloured
+    assert "\x1b[1;32mok\x1b[0m" in coloured
+
+
+def test_the_report_does_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
+    tests = f"{PASSES}---\n{FAILS}---\n{BROKEN}---\n" + policy_test(
+        "findings: {none: info}\nthreads: [{given: {comm: engine}, expect: {tier: idle}}]", name="z"
+    )
+    nodes = {f"nodes/{n}.yaml": BOX.replace("name: box", f"name: {n}") for n in "dcba"}
+    write(tmp_path, {**POLICY, **nodes, "tests/t.yaml": tests})
+    outputs = {
+        run("test", ".", cwd=tmp_path, env={**os.environ, "PYTHONHASHSEED": seed,
+            "PYTHONPATH": str(ROOT)}).stdout
+        for seed in ("0", "1", "2")
+    }  # fmt: skip
+    assert len(outputs) == 1
+    assert "1 passed" in outputs.pop()
+
+
+def test_the_example_passes_its_tests() -> None:
+    done = run("test", "examples/dgx-spark")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("\n7 passed, 0 failed\n")
+
+
+def test_the_tests_of_the_example_would_notice(tmp_path: Path) -> None:
+    """Each promise of the example, broken in the policy, fails the test that states it."""
+    broken = {
+        "chat-is-protected": ("intents/chat.yaml", 'cgroup: "system.slice/**"', "instances: 1"),
+        "batch-keeps-away": ("intents/batch.yaml", "demote: background", "keep: normal"),
+    }
+    for name, (file, old, new) in broken.items():
+        root = tmp_path / name
+        shutil.copytree(ROOT / "examples/dgx-spark", root)
+        text = (root / file).read_text()
+        assert old in text
+        (root / file).write_text(text.replace(old, new))
+        done = run("test", str(root), "-k", name)
+        assert done.returncode == 1, done.stdout
+        assert f"FAIL  {name}: " in done.stdout
