@@ -69,6 +69,8 @@ class Policy:
         ladder: the user's ladder, or the built-in one.
         test_documents: PolicyTest documents among those of the policy, not decoded: nothing that
             is compiled may depend on them.
+        lost: kinds of the documents that could not be read or decoded, which is reported; with an
+            empty text where the kind is not known either.
     """
 
     project: Project
@@ -82,6 +84,15 @@ class Policy:
     demands: tuple[Loaded[Demand], ...]
     nodes: tuple[Loaded[NodeFacts], ...]
     test_documents: tuple[Document, ...] = ()
+    lost: frozenset[str] = frozenset()
+
+    @property
+    def complete(self) -> bool:
+        """Whether every document was understood.
+
+        Where not, what seems to be missing may be written: only what is there can be judged.
+        """
+        return not self.lost
 
     def intents_of(self, node: Loaded[NodeFacts]) -> tuple[Loaded[Intent], ...]:
         """Return the intents that select the node."""

@@ -9,8 +9,9 @@ from pathlib import Path, PurePosixPath
 from typing import Final, TypeVar, cast
 
 from compiler.codes import resolution as codes
-from compiler.decode import Loaded, check_unique, decode
+from compiler.decode import KINDS, Loaded, check_unique, decode
 from compiler.diagnostics import Related, Sink, Span
+from compiler.entries import entry_finding
 from compiler.facts.validate import validate
 from compiler.model.base import Model
 from compiler.model.demand import Demand
@@ -104,8 +105,9 @@ def load(place: Place, sink: Sink) -> Policy:
         NothingToCheckError: there is no document at all.
     """
     files: dict[str, SourceFile] = {}
+    lost: set[str] = set()
     project_file = (
-        read_source(place.root, PROJECT_FILE, sink)
+        _read(place.root, PROJECT_FILE, lost, sink)
         if (place.root / PROJECT_FILE).exists()
         else None
     )
@@ -114,7 +116,7 @@ def load(place: Place, sink: Sink) -> Policy:
     test_documents: list[Document] = []
     if project_file is not None:
         files[PROJECT_FILE] = project_file
-        beside = _decoded(_policy_documents(project_file), sink)
+        beside = _decoded(_policy_documents(project_file), lost, sink)
         found = [d for d in beside if _is(d, Project)]
         if found:
             project = cast("Loaded[Project]", found[0])
@@ -131,21 +133,26 @@ def load(place: Place, sink: Sink) -> Policy:
         )
     wanted = policy_entries(place.root, options, project_file is not None)
     tests = options.spec.sources.tests
+    walk = Sink()
+    found_paths = discover(place.root, wanted, walk)
+    if walk.has_errors:
+        lost.add("")
+    sink.extend(walk.map(lambda d: entry_finding(d, place.root, project)))
     paths = (
         *(
             path
-            for path in discover(place.root, wanted, sink)
+            for path in found_paths
             if not (path.endswith(SNAPSHOT_SUFFIX) or is_test_file(path, wanted, tests))
         ),
-        *(place.only or ()),
+        *(path for path in place.only or () if not is_test_file(path, wanted, tests)),
     )
     loaded = beside
     for path in sorted(set(paths) - {PROJECT_FILE}):
         before = len(sink)
-        file = read_source(place.root, path, sink)
+        file = _read(place.root, path, lost, sink)
         if file is not None:
             files[path] = file
-            loaded += _decoded(_policy_documents(file), sink)
+            loaded += _decoded(_policy_documents(file), lost, sink)
             test_documents += _test_documents(file)
             _report_empty(file, before, sink)
     if not any(file.documents for file in files.values()) and not sink.has_errors:
@@ -170,6 +177,7 @@ def load(place: Place, sink: Sink) -> Policy:
         demands=_of(loaded, Demand),
         nodes=nodes,
         test_documents=tuple(test_documents),
+        lost=frozenset(lost),
     )
 
 
@@ -234,12 +242,24 @@ def _test_documents(file: SourceFile) -> list[Document]:
     return [d for d in file.documents if d.kind == PolicyTest.__name__]
 
 
-def _decoded(documents: Sequence[Document], sink: Sink) -> list[Loaded[Model]]:
+def _read(root: Path, path: str, lost: set[str], sink: Sink) -> SourceFile | None:
+    """Read a file; where that fails, documents of any kind may be lost with it."""
+    own = Sink()
+    file = read_source(root, path, own)
+    if file is None or own.has_errors:
+        lost.add("")
+    sink.extend(own)
+    return file
+
+
+def _decoded(documents: Sequence[Document], lost: set[str], sink: Sink) -> list[Loaded[Model]]:
     out: list[Loaded[Model]] = []
     for document in documents:
         one = decode(document, sink)
         if one is not None:
             out.append(cast("Loaded[Model]", one))
+        else:
+            lost.add(document.kind if document.kind is not None and document.kind in KINDS else "")
     return out
 
 

@@ -46,7 +46,7 @@ def readable(pattern: str) -> str:
 
     For comments and quoted here-documents, where only a line's end is special.  A double quote,
     control and non-ASCII characters become ``\\xNN``, one for each byte, and lose a backslash
-    before them; the patterns of :mod:`compiler.patterns` have no ``\\x`` of their own.
+    before them.  Expressions have no ``\\x`` of their own; a cgroup's name may, from systemd.
     """
     data = pattern.encode("utf-8", "surrogateescape")
     return "".join(
@@ -89,4 +89,5 @@ def environment(templates: Path) -> jinja2.Environment:
     env.filters["quote"] = quote
     env.filters["shown"] = shown
     env.filters["one_line"] = one_line
+    env.filters["readable"] = readable
     return env

@@ -25,7 +25,7 @@ LAYERS: list[set[str]] = [
     {"model"},
     {"decode"},
     {"plan", "profiles", "schemas", "select", "topology"},
-    {"facts", "features", "modes", "policy", "registry"},
+    {"entries", "facts", "features", "modes", "policy", "registry"},
     {"place", "project", "resolve", "safety"},
     {"assemble", "capability", "scaffold"},
     {"pipeline"},

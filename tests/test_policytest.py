@@ -188,6 +188,19 @@ def test_long_names_are_cut_as_the_kernel_cuts_them(runner: Runner) -> None:
     assert code == 0
 
 
+def test_a_name_that_nearly_fits_is_shown(runner: Runner) -> None:
+    named = intent("named", "workload: {match: [{comm: my-engine}]}\nkeep: interactive")
+    runner.add({"intents/named.yaml": named})
+    thread = "{given: {comm: my-engin, cgroup: a}, expect: {intent: named}}"
+    code, out = runner.body(f"threads: [{thread}]")
+    assert code == 1
+    assert failures(out)[3:6] == [
+        "got no rule matches",
+        f"why no rule matches: tier normal, CPUs {SHARED}",
+        "why a rule looks for the name my-engine",
+    ]
+
+
 # -- what is not given ---------------------------------------------------------------------------
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import itertools
 import os
 import subprocess
 from collections.abc import Callable
@@ -11,10 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from compiler.cpuset import CpuSet
+from compiler.explain import Thread, match
 from compiler.patterns import CmdlineRegex, Glob, PatternError
 from compiler.plan import LeftOut
-from targets.shell import environment, one_line, quote, shown
+from targets.shell import environment, filled, one_line, quote, readable, shown
 from targets.taskset import SUPPORTS, TARGET
+from targets.taskset.groups import Treatment, grouped
 from tests.taskset_live import FakeProc, make_shell
 from tests.taskset_plans import ALL, FIRST, SECOND, machine, plan, rule, write_scripts
 
@@ -48,21 +53,157 @@ def test_target() -> None:
     assert artifacts == TARGET.emit(plan(list(RULES), on=ON, bands=BANDS))
 
 
+def section(text: str, name: str) -> list[str]:
+    """Return the lines of a table of apply.sh."""
+    return text.split(f"\n{name}() {{\n  cat <<'END'\n")[1].partition("\nEND\n")[0].splitlines()
+
+
 def test_rules_are_a_table_to_review() -> None:
     text = files(*RULES)["taskset/apply.sh"]
-    table = text[text.index("# rule  how") : text.index("# The control groups")].splitlines()
-    rows = [line.split() for line in table if line and line[0].isdigit()]
-    assert rows == [
-        ["0", "move", "0", "1", "latency", "serving", "chat", "chat/engine-step"],
-        ["1", "move", "2-3", "2", "background", "-", "chat", "chat/api"],
-        ["2", "spawns", "0-3", "1", "latency", "-", "node-infra", "node-infra"],
-        ["3", "keep", "0-3", "1", "latency", "-", "observability", "observability"],
-        ["4", "move", "2-3", "2", "background", "-", "node", "node/gpu-driver"],
-        ["5", "move", "2-3", "2", "background", "-", "batch", "batch"],
-        ["6", "move", "2-3", "2", "background", "-", "batch", "batch"],
+    head, *lines = [" ".join(line.split()) for line in section(text, "rules")]
+    assert head == "# id how CPUs tier unit rules"
+    assert lines == [
+        "0 move lane:serving latency chat/engine-step 0",
+        'comm "VLLM::EngineCor"',
+        "1 move D1 background chat/api 1",
+        'leaderComm "vllm" and cgroup "system.slice/docker-*.scope"',
+        "2 spawns all latency node-infra 2",
+        'comm "kubelet"',
+        "3 keep all latency observability 3",
+        'comm "node_exporter"',
+        "4 move D1 background node/gpu-driver 4",
+        'kthread "irq/*-nvidia"',
+        "5 move D1 background batch 5",
+        r'cgroup "ci.slice/**" and cmdline "python3? .*train\.py$"',
+        "6 move D1 background batch 6",
+        """comm "it's *" and leaderComm "?" and cgroup "**/a'b/*\"""",
     ]
-    assert "# Lane serving: CPUs 0 (guarded) for serving" in text
-    assert "# Mode: fallback\n" in text
+    assert [line.split() for line in section(text, "cpu_lists")] == [
+        ["#", "name", "min", "CPUs"],
+        ["lane:serving", "1", "0"],
+        ["D1", "2", "2-3"],
+        ["all", "1", "0-3"],
+    ]
+    assert "\n# Lane serving: guarded, for serving\n" in text
+
+
+@pytest.mark.parametrize(
+    ("mode", "head"),
+    [
+        ("observe", "# Mode observe: it only reports what it would change.\n"),
+        ("fallback", "# Mode fallback: this script is what enforces the plan.\n"),
+        ("sched_ext", "# Mode sched_ext: the seeds in ../bpf are for a scheduler"),
+    ],
+)
+def test_the_head_says_when_to_run_it(mode: str, head: str) -> None:
+    text = files(mode=mode)["taskset/apply.sh"]
+    assert head in text
+    assert text.count("# Mode ") == 1
+
+
+def test_cpu_lists_have_the_names_of_what_they_are() -> None:
+    rules = [rule(n, n, comm=f"w{n}") for n in range(6)]
+    bands = [("0", 1), ("1", 1), ("2", 1), ("1-3", 1), ("0-3", 1), ("1-3", 2)]
+    one = plan(rules, on=ON, bands=bands).model_copy(
+        update={
+            "housekeeping": CpuSet.parse("1"),
+            "leftovers": CpuSet.parse("2"),
+            "shared": CpuSet.parse("1-3"),
+        }
+    )
+    text = TARGET.emit(one)[0].data.decode()
+    rows = [line.split() for line in section(text, "rules") if line[0].isdigit()]
+    names = [row[2] for row in rows]
+    assert names == ["lane:serving", "housekeeping", "leftovers", "shared", "all", "D1"]
+    lists = {row[0]: row[1:] for row in (line.split() for line in section(text, "cpu_lists"))}
+    assert lists["shared"] == ["1", "1-3"]
+    assert lists["D1"] == ["2", "1-3"]  # the same CPUs with another minimum
+
+
+def test_a_lane_without_rules_is_listed() -> None:
+    text = files()["taskset/apply.sh"]
+    assert section(text, "cpu_lists")[1].split() == ["lane:serving", "-", "0"]
+
+
+def test_a_lane_that_grows_is_a_small_difference() -> None:
+    """Forty rules of a lane and forty of what is kept out of it: only the lists change."""
+    on = machine(range(8), [{n} for n in range(8)], [], arch="x86_64")
+    rules = [rule(n, 0, "chat", comm=f"c{n}*", leader_comm=f"l{n}") for n in range(40)]
+    rules += [rule(40 + n, 1, "batch", comm=f"b{n}*", leader_comm="l") for n in range(40)]
+    texts = [
+        files(*rules, on=on, bands=bands)["taskset/apply.sh"].splitlines()
+        for bands in ([("0-3", 2), ("4-7", 1), ("0-7", 1)], [("0-4", 2), ("5-7", 1), ("0-7", 1)])
+    ]
+    changed = [line for line in difflib.ndiff(*texts) if line[0] in "+-"]
+    assert [" ".join(line.split()) for line in changed] == [
+        "- lane:serving 2 0-3",
+        "- D1 1 4-7",
+        "+ lane:serving 2 0-4",
+        "+ D1 1 5-7",
+    ]
+
+
+def test_rules_that_are_treated_alike_share_an_entry() -> None:
+    rules = [
+        rule(0, SECOND, "infra", comm="sshd"),
+        rule(1, SECOND, "infra", spawns=True, comm="kubelet"),
+        rule(2, SECOND, "infra", comm="etcd"),  # no thread of rule 1 is one of this
+        rule(3, SECOND, "infra", spawns=True, comm="sshd*"),  # before 2 or behind: the same
+        rule(4, SECOND, "infra", comm="sshd-session"),  # 3 has its threads: not with 0
+        rule(5, SECOND, "infra", comm="sshd", leader_comm="sshd"),
+        rule(6, SECOND, "infra", kthread="sshd"),
+        rule(7, SECOND, "infra", comm="*"),
+        rule(8, SECOND, "infra", comm="cron"),
+        rule(9, SECOND, "infra", kthread="cron"),  # a kernel thread is none of 7 and 8
+    ]
+    text = files(*rules)["taskset/apply.sh"]
+    rows = [line.split() for line in section(text, "rules") if line[0].isdigit()]
+    assert [(row[0], row[1], row[5]) for row in rows] == [
+        ("0", "move", "0,2"),
+        ("1", "spawns", "1,3"),
+        ("4", "move", "4"),
+        ("5", "move", "5"),
+        ("6", "move", "6,9"),
+        ("7", "move", "7"),
+        ("8", "move", "8"),
+    ]
+    assert '        comm "sshd" | "etcd"' in section(text, "rules")
+
+
+GLOBS = st.text(st.sampled_from("ab*?"), min_size=1, max_size=3)
+CONDITIONS = st.one_of(
+    st.fixed_dictionaries({"comm": GLOBS}),
+    st.fixed_dictionaries({"kthread": GLOBS}),
+    st.fixed_dictionaries({"leader_comm": GLOBS}, optional={"comm": GLOBS}),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(CONDITIONS, st.sampled_from("uv"), st.booleans()), max_size=10))
+def test_grouping_changes_nothing_for_any_thread(
+    rows: list[tuple[dict[str, str], str, bool]],
+) -> None:
+    """The first entry that has a thread treats it as the first rule does."""
+    rules = [
+        (rule(n, 0, unit, spawns=spawns, **match), Treatment("move", "D1", str(spawns), unit))
+        for n, (match, unit, spawns) in enumerate(rows)
+    ]
+    groups = grouped(rules)
+    assert sorted(r.id for g in groups for r in g.rules) == list(range(len(rules)))
+    assert [g.id for g in groups] == sorted(g.id for g in groups)
+    words = ["", *map("".join, (w for n in (1, 2, 3) for w in itertools.product("abc", repeat=n)))]
+    for comm in words:
+        for thread in (
+            Thread(comm=comm, kthread=True),
+            *(Thread(comm=comm, leader_comm=leader) for leader in ("a", "ab", "c")),
+        ):
+            plain = [t for r, t in rules if match(r.match, thread)[0] == "matches"]
+            entries = [
+                g.treatment
+                for g in groups
+                if any(match(r.match, thread)[0] == "matches" for r in g.rules)
+            ]
+            assert plain[:1] == entries[:1]
 
 
 def test_revert_needs_no_plan() -> None:
@@ -72,11 +213,21 @@ def test_revert_needs_no_plan() -> None:
 def test_what_is_left_out_is_said() -> None:
     left = LeftOut(feature="match.pods", unit="chat/api", rules=(3,), message="pods are late\nx")
     text = files(left_out=[left])["taskset/apply.sh"]
-    assert "# Left out: chat/api: pods are late\\x0ax\n" in text
-    assert "LEFT_OUT=1\n" in text
+    assert "\n# 1 part of the policy is not in this script:\n#   pods are late\\x0ax\n" in text
+    assert 'say "1 part of the policy is not in this script, see its head"\n' in text
+    two = files(left_out=[left, left])["taskset/apply.sh"]
+    assert "\n# 2 parts of the policy are not in this script:\n" in two
+    assert "not in this script" not in files()["taskset/apply.sh"]
 
 
-@pytest.mark.parametrize("rules", [RULES, [], RULES[:1], RULES[4:5], RULES[5:6]])
+ODD = [
+    rule(0, FIRST, "odd", comm="$(x) `x` ${x}"),
+    rule(1, FIRST, "odd", comm="END"),
+    rule(2, SECOND, "odd", cgroup='$(x)/END/`x` "x"', cmdline=r"\$\(touch x\)|`|'|\\$"),
+]
+
+
+@pytest.mark.parametrize("rules", [RULES, [], RULES[:1], RULES[4:5], RULES[5:6], ODD])
 @pytest.mark.parametrize(
     "checker", [["dash", "-n"], ["busybox", "sh", "-n"], ["shellcheck", "-s", "sh"]]
 )
@@ -149,6 +300,34 @@ def test_quoting(tool: Callable[[str], str]) -> None:
     assert one_line("a b  c") == "a b  c"
     with pytest.raises(ValueError, match="NUL"):
         quote("a\0b")
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("a b*?", "a b*?"),
+        (r"^\$\(touch x\)`'$", r"^\$\(touch x\)`'$"),
+        ('say "x"', r"say \x22x\x22"),
+        ('\\"', r"\x22"),
+        ('\\\\"', r"\\\x22"),
+        ("two\nlines\r\x1b", r"two\x0alines\x0d\x1b"),
+        ("é\udcff", r"\xc3\xa9\xff"),
+        ("\\", "\\"),
+    ],
+)
+def test_patterns_are_shown_as_written_on_one_line(text: str, want: str) -> None:
+    assert readable(text) == want
+
+
+def test_filling_lines() -> None:
+    words = ["x" * 40, "y y", "z" * 60, "w" * 200, "v"]
+    assert filled(words, "  ", "    ") == [
+        "  " + "x" * 40 + " y y",
+        "    " + "z" * 60,
+        "    " + "w" * 200,
+        "    v",
+    ]
+    assert filled([], "", "") == []
 
 
 def test_templates_refuse_what_is_undefined(tmp_path: Path) -> None:

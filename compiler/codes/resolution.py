@@ -274,3 +274,31 @@ described is not in force. Remove the file, or restore its content.
 """,
     adjustable=True,
 )
+SAYS_NOTHING: Final = Code(
+    "TRC329",
+    "says-nothing",
+    Severity.WARNING,
+    """\
+An intent names a workload and asks for nothing: it has none of `protect`, `demote`, `keep`, `lane`,
+`prefer`, `require` and `irqs`. Its threads are treated as if it were not there.
+
+Say what is wanted of them, or remove the intent:
+
+    workload: {engine: vllm, version: "0.24.0"}
+    protect: [decode, {path: ttft, tier: interactive}]
+""",
+    adjustable=True,
+)
+SPARED: Final = Code(
+    "TRC330",
+    "demotion-spares",
+    Severity.INFO,
+    """\
+A demotion takes kernel threads by a wide pattern, and a protected path needs some of them. The need
+wins: those threads keep the tier of the path, and the demotion has the others.
+
+Nothing has to be done. Narrow the pattern to say the same in your own words. A demotion of nothing
+but needed threads is an error (TRC312).
+""",
+    adjustable=True,
+)

@@ -17,7 +17,10 @@ from compiler.codes.language import (
     MORE_FINDINGS,
     UNKNOWN_API_VERSION,
     UNKNOWN_KIND,
+    UNKNOWN_WORD,
+    WRONG_TYPE,
 )
+from compiler.codes.reading import AMBIGUOUS_SCALAR, KEY_NOT_STRING, NUMBER_OUT_OF_RANGE
 from compiler.decode.checks import check_texts
 from compiler.decode.translate import findings_of
 from compiler.diagnostics import Diagnostic, Related, Sink, Span
@@ -35,14 +38,7 @@ from compiler.suggest import nearest
 __all__ = ["KINDS", "AnyDocument", "Loaded", "check_unique", "decode", "of_kind"]
 
 AnyDocument = (
-    Intent
-    | EngineProfile
-    | TierLadder
-    | NodeFacts
-    | Demand
-    | Project
-    | PolicyTest
-    | WorkloadGroup
+    Intent | EngineProfile | TierLadder | NodeFacts | Demand | Project | PolicyTest | WorkloadGroup
 )
 
 KINDS: Final[Mapping[str, type[AnyDocument]]] = {
@@ -58,6 +54,12 @@ KINDS: Final[Mapping[str, type[AnyDocument]]] = {
 
 MAX_SHOWN: Final = 50
 """Findings of one document that are shown; what a person reads before repairing something."""
+
+_READING: Final = frozenset(
+    code.id for code in (AMBIGUOUS_SCALAR, NUMBER_OUT_OF_RANGE, KEY_NOT_STRING)
+)
+_FOLLOW: Final = frozenset(code.id for code in (WRONG_TYPE, UNKNOWN_WORD))
+"""What an ambiguous value gives as well, being a text to us: it has one cause and one cure."""
 
 _BUILT_IN_KINDS: Final[Mapping[str, type[AnyDocument]]] = {**KINDS, "WorkloadGroup": WorkloadGroup}
 
@@ -100,7 +102,12 @@ def decode(doc: Document, sink: Sink, *, built_in: bool = False) -> Loaded[AnyDo
     try:
         loaded = Loaded(model.model_validate(doc.data), doc)
     except ValidationError as error:
-        found += findings_of(doc, model, error)
+        misread = _misread(doc, sink)
+        found += [
+            diagnostic
+            for diagnostic in findings_of(doc, model, error)
+            if diagnostic.span not in misread or diagnostic.code not in _FOLLOW
+        ]
     else:
         found += findings_of(doc, model, None)
     found += check_texts(doc, {diagnostic.span for diagnostic in found})
@@ -115,6 +122,11 @@ def decode(doc: Document, sink: Sink, *, built_in: bool = False) -> Loaded[AnyDo
             )
         )
     return None if found else loaded
+
+
+def _misread(doc: Document, sink: Sink) -> set[Span]:
+    """Return the places of the file of which reading already said that they are ambiguous."""
+    return {d.span for d in sink if d.code in _READING and d.span.path == doc.path}
 
 
 def check_unique(loaded: Sequence[Loaded[Model]], sink: Sink) -> None:

@@ -168,6 +168,19 @@ VALUES: Final[Mapping[tuple[str, str], str]] = {
 """Values that may be written in several ways, by model and key."""
 
 
+TIERS: Final = ("critical", "latency", "interactive", "system", "normal", "background", "idle")
+"""Tiers of the built-in ladder, highest first: what is shown where no tier is named at all."""
+
+TIER_PLACES: Final[Mapping[tuple[str, str], str]] = {
+    ("IntentSpec", "demote"): "background or idle",
+    ("IntentSpec", "keep"): "system or interactive",
+    ("Protect", "tier"): "latency or interactive",
+    ("ThreadExpectation", "tier"): "latency or background",
+    ("LaneTest", "tier"): "latency or interactive",
+}
+"""Where a tier is named, by model and key, and what is usual there."""
+
+
 def repaired(pattern: str, text: str) -> str | None:
     """Return a text of the wanted form that ``text`` probably meant, or None."""
     candidate = FORMS[pattern].repair(text)

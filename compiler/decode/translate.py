@@ -20,7 +20,7 @@ from compiler.codes.language import (
     UNKNOWN_WORD,
     WRONG_TYPE,
 )
-from compiler.decode.forms import FORMS, VALUES, repaired
+from compiler.decode.forms import FORMS, TIER_PLACES, TIERS, VALUES, repaired
 from compiler.decode.place import (
     Place,
     cut,
@@ -53,6 +53,8 @@ _NOUNS: Final = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
 }
+_DIGITS: Final = 18
+"""Decimal digits that certainly fit into 64 bits."""
 _CPU_RANGE: Final = re.compile(r"[0-9][0-9:/-]*", re.ASCII)
 _QUOTE_LIST: Final = "a comma ends a value inside braces; put the whole list in quotes"
 _BOUNDS: Final = ("greater_than_equal", "less_than_equal")
@@ -166,6 +168,13 @@ def _missing(place: Place, key: str) -> Diagnostic:
 
 def _wrong_type(place: Place, noun: str | None) -> Diagnostic:
     shape, value = place.shape, place.value
+    usual = TIER_PLACES.get(shape.field or ("", ""))
+    if usual is not None and not (isinstance(value, tuple) and len(value) == 1):
+        return WRONG_TYPE.at(
+            place.span,
+            f"{place.subject} takes the name of a tier, not {_quoted(place)}",
+            help=f"write {usual}; tiers are {', '.join(TIERS)}, or those of your TierLadder",
+        )
     if (form := VALUES.get(shape.field or ("", ""))) is not None:
         wanted = form
     elif noun is not None:
@@ -201,8 +210,18 @@ def _how_to_write(place: Place, noun: str | None, value: Data) -> str:
         if noun == "true or false" and bare.lower() in ("true", "false"):
             return f"write {bare.lower()}, without quotes"
         if noun in ("a whole number", "a number") and bare.isdecimal() and bare.isascii():
-            return f"write {int(bare)}, without quotes"
+            return _number_help(place, bare)
     return ""
+
+
+def _number_help(place: Place, digits: str) -> str:
+    """Say how to write a number that is in quotes, if it could be one here at all."""
+    low, high = place.shape.bounds()
+    if len(digits) > _DIGITS or (high is not None and int(digits) > high):
+        return "write a smaller number, without quotes" + (
+            f", from {low} to {high}" if low is not None and high is not None else ""
+        )
+    return f"write {int(digits)}, without quotes"
 
 
 def _unknown_word(place: Place) -> Diagnostic:

@@ -37,7 +37,6 @@ class Suite:
         files: files that hold only tests and fixtures, by path.
         facts: per file named under ``facts``, its nodes.
         findings: what is wrong with the documents.
-        whole: whether the whole policy is at hand, so that names can be judged.
     """
 
     root: Path
@@ -46,7 +45,6 @@ class Suite:
     files: Mapping[str, SourceFile] = field(default_factory=dict)
     facts: Mapping[str, tuple[Loaded[NodeFacts], ...]] = field(default_factory=dict)
     findings: tuple[Diagnostic, ...] = ()
-    whole: bool = True
 
     @property
     def test_files(self) -> Mapping[str, SourceFile]:
@@ -99,7 +97,6 @@ def load_tests(place: Place, policy: Policy) -> Suite:
         files=reader.files,
         facts={path: tuple(nodes) for path, nodes in reader.nodes.items()},
         findings=sink.sorted(),
-        whole=place.only is None,
     )
 
 
@@ -114,8 +111,6 @@ def beside(document: Document, path: str) -> str:
 
 
 def _test_files(place: Place, policy: Policy, sink: Sink) -> dict[str, SourceFile]:
-    if place.only is not None:
-        return {}
     sources = policy.project.spec.sources
     entries: Sequence[str] = sources.tests
     if "tests" not in sources.model_fields_set:  # nobody said that there are any

@@ -34,6 +34,8 @@ class Outcome:
     tier: str
     cpus: CpuSet
     unknown: tuple[str, ...] = ()
+    close: tuple[str, ...] = ()
+    """Where no rule has it: names like the thread's that rules look for."""
 
     @property
     def lane(self) -> str | None:
@@ -45,7 +47,8 @@ class Outcome:
         """The rule and its reasons."""
         rule = self.rule
         if rule is None:
-            return (f"no rule matches: tier {self.tier}, CPUs {self.cpus}",)
+            plain = f"no rule matches: tier {self.tier}, CPUs {self.cpus}"
+            return (plain, *(f"a rule looks for the name {name}" for name in self.close))
         return (f"rule {rule.rule} of {rule.unit}: {rule.match}, {rule.at}", *rule.why)
 
 
@@ -116,7 +119,8 @@ def _outcomes(
         out.append(Outcome(rule, rule.tier, CpuSet.parse(rule.cpus), unknown))
         if not unknown:
             return out
-    out.append(Outcome(None, answer.default_tier, CpuSet.parse(answer.default_cpus)))
+    cpus = CpuSet.parse(answer.default_cpus)
+    out.append(Outcome(None, answer.default_tier, cpus, close=answer.close))
     return out
 
 

@@ -16,8 +16,9 @@ from compiler.resolve.checks import check_policy
 from compiler.resolve.complete import complete
 from compiler.resolve.expand import expand
 from compiler.resolve.lanes import lane_name, lanes_of, wants_leftovers
-from compiler.resolve.overlap import Candidate, Outcome, find_ties, rank
+from compiler.resolve.overlap import Candidate, Outcome, rank
 from compiler.resolve.tiers import UnitTier, check_above, intent_orders, unit_tiers
+from compiler.resolve.ties import find_ties
 from compiler.resolve.types import (
     Expansion,
     Resolution,

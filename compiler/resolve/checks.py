@@ -12,7 +12,7 @@ from compiler.suggest import nearest
 
 
 def check_policy(policy: Policy, sink: Sink) -> None:
-    """Report demands for intents that do not exist, and words that exclude each other."""
+    """Report what speaks of nothing, and words that exclude each other."""
     names = [intent.name for intent in policy.intents]
     for demand in policy.demands:
         wanted = demand.model.spec.intent
@@ -28,6 +28,20 @@ def check_policy(policy: Policy, sink: Sink) -> None:
             )
     for intent in policy.intents:
         _leftovers(intent, sink)
+        _says_nothing(intent, sink)
+
+
+def _says_nothing(intent: Loaded[Intent], sink: Sink) -> None:
+    spec = intent.model.spec
+    asks = (spec.protect, spec.demote, spec.keep, spec.lane, spec.irqs)
+    if all(ask is None for ask in asks) and not (spec.prefer or spec.require):
+        sink.add(
+            codes.SAYS_NOTHING.at(
+                intent.key_span("spec", "workload"),
+                f"intent {intent.name} asks for nothing",
+                help="add protect, demote or keep",
+            )
+        )
 
 
 def _leftovers(intent: Loaded[Intent], sink: Sink) -> None:

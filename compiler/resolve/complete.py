@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from compiler.codes import resolution as codes
 from compiler.decode import Loaded
-from compiler.diagnostics import Related, Sink
+from compiler.diagnostics import Diagnostic, Related, Sink
 from compiler.model.intent import Intent
 from compiler.plan import Condition
 from compiler.resolve.conditions import (
@@ -182,23 +182,48 @@ def _wider(candidate: Candidate, among: Sequence[Candidate]) -> Candidate | None
 
 
 def _demoted_nodes(ranked: Sequence[Candidate], tiers: Mapping[str, UnitTier], sink: Sink) -> None:
-    """Report demotions aimed at threads that a protected path needs."""
+    """Report demotions of threads that a protected path needs.
+
+    Aimed at them alone it is a contradiction.  A wider one spares them, which is said.
+    """
     needed = [c for c in ranked if c.unit.intent is None and tiers[c.unit.name].chain]
+    spared: set[tuple[str, str]] = set()
     for candidate in ranked:
         asks = [ask for ask in candidate.unit.asks if ask.effect == "demote"]
         if candidate.unit.intent is None or not asks:
             continue
         condition = candidate.matcher.condition
         hit = next((n for n in needed if condition_contains(n.matcher.condition, condition)), None)
-        if hit is None:
+        if hit is not None:
+            sink.add(_contradiction(candidate, hit, tiers[hit.unit.name]))
             continue
-        chain = tiers[hit.unit.name].chain
-        sink.add(
-            codes.DEMOTED_NEED.at(
-                user_place(candidate),
-                f"{candidate.intent} demotes threads of {hit.unit.name}, and "
-                f"{chain[0].why.split(' ', 1)[0]} needs them",
-                related=[Related(tiers[hit.unit.name].places[n.why], n.why) for n in chain],
-                help="drop the demotion, or narrow it so that it spares these threads",
-            )
-        )
+        for node in needed:
+            pair = (candidate.unit.name, node.unit.name)
+            if pair not in spared and condition_meets(node.matcher.condition, condition):
+                spared.add(pair)
+                sink.add(_spared(candidate, node, tiers[node.unit.name]))
+
+
+def _contradiction(candidate: Candidate, hit: Candidate, need: UnitTier) -> Diagnostic:
+    return codes.DEMOTED_NEED.at(
+        user_place(candidate),
+        f"{candidate.intent} demotes threads of {hit.unit.name}, and {_needer(need)} needs them",
+        related=_chain(need),
+        help="drop the demotion, or narrow it so that it spares these threads",
+    )
+
+
+def _spared(candidate: Candidate, node: Candidate, need: UnitTier) -> Diagnostic:
+    return codes.SPARED.at(
+        user_place(candidate),
+        f"this demotion spares {node.unit.name}, which {_needer(need)} needs",
+        related=_chain(need),
+    )
+
+
+def _needer(need: UnitTier) -> str:
+    return need.chain[0].why.split(" ", 1)[0]
+
+
+def _chain(need: UnitTier) -> list[Related]:
+    return [Related(need.places[link.why], link.why) for link in need.chain]

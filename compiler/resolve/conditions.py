@@ -196,16 +196,18 @@ def narrower_pairs(rows: tuple[Texts, ...]) -> tuple[tuple[int, int], ...]:
     )
 
 
-def witness(a: Condition, b: Condition) -> str | None:
-    """Return a thread that both conditions take, as text; None where none can be named.
+def witness(a: Condition, b: Condition) -> Texts | None:
+    """Return a thread that both conditions take, field by field; None where none can be named.
 
-    Both constrain the same fields.
+    Both constrain the same fields.  Pods are given as a selector that both select.
     """
-    parts = []
-    for field in fields_of(a):
-        one, other = getattr(a, field), getattr(b, field)
+    out: list[str | None] = []
+    for field, one, other in zip(FIELDS, texts_of(a), texts_of(b), strict=True):
+        if one is None or other is None:
+            out.append(None)
+            continue
         if field == "pods":
-            parts.append(f"pods {pods_both(one, other)}")
+            out.append(pods_both(one, other))
             continue
         try:
             text = (
@@ -217,5 +219,29 @@ def witness(a: Condition, b: Condition) -> str | None:
             return None
         if text is None:
             return None
-        parts.append(f'{WORDS.get(field, field)} "{text}"')
-    return " and ".join(parts)
+        out.append(text)
+    return tuple(out)
+
+
+def takes(condition: Condition, thread: Texts) -> bool:
+    """Return whether a condition takes a thread named by :func:`witness`."""
+    for field, pattern, text in zip(FIELDS, texts_of(condition), thread, strict=True):
+        if pattern is None:
+            continue
+        if text is None:
+            return False
+        if field == "pods":
+            if not pods_contain(pattern, text):
+                return False
+        elif not parse_field(field, pattern).matches(text):
+            return False
+    return True
+
+
+def in_words(texts: Texts) -> str:
+    """Return the fields of a condition or thread as a person reads them."""
+    return " and ".join(
+        f"pods {text}" if field == "pods" else f'{WORDS.get(field, field)} "{text}"'
+        for field, text in zip(FIELDS, texts, strict=True)
+        if text is not None
+    )

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 from compiler.codes import resolution as codes
 from compiler.decode import Loaded
-from compiler.diagnostics import Diagnostic, Related, Sink, Span
+from compiler.diagnostics import Related, Sink, Span
 from compiler.model.base import NODE_STAGES, Preference
 from compiler.model.facts import Device, NodeFacts
 from compiler.model.intent import CoreRange, GpuModel, Intent, Share
 from compiler.policy import Policy
 from compiler.profiles import stage_matches
 from compiler.resolve.types import Decided, Defined, ResolvedLane
-from compiler.resolve.words import listed
+from compiler.resolve.values import Size, decide, size_text
 from compiler.select import selects
 
-T = TypeVar("T")
-Size = tuple[int, int | None]
-"""Fewest and most cores; None: all that is left."""
 PLACING: frozenset[str] = frozenset(
     ("gpu-local", "nic-local", "same-llc", "performance", "efficiency", "whole-cores", "isolated")
 )
@@ -97,10 +93,10 @@ def _lane(
     orders: Mapping[str, int],
     sink: Sink,
 ) -> ResolvedLane | None:
-    cores = _decide(name, "cores", joined, lambda i: _written(policy, i, node, sink), sink)
+    cores = decide(name, "cores", joined, lambda i: _written(policy, i, node, sink), sink)
     if cores is None and all(not _writes_cores(intent) for intent in joined):
         cores = _derived(policy, joined, sink)
-    share: Decided[Share] | None = _decide(name, "share", joined, _share, sink)
+    share: Decided[Share] | None = decide(name, "share", joined, _share, sink)
     if cores is None:
         return None
     if share is None:
@@ -119,10 +115,10 @@ def _lane(
         share=share,
         cores=Decided(
             Defined(
-                _size_text(size), cores.winner.span, cores.winner.intent, cores.winner.precedence
+                size_text(size), cores.winner.span, cores.winner.intent, cores.winner.precedence
             ),
             tuple(
-                Defined(_size_text(d.value), d.span, d.intent, d.precedence) for d in cores.losers
+                Defined(size_text(d.value), d.span, d.intent, d.precedence) for d in cores.losers
             ),
         ),
         prefer=tuple(w for w in prefer if w not in require),
@@ -133,88 +129,8 @@ def _lane(
     )
 
 
-def _decide(
-    lane: str,
-    what: str,
-    joined: Sequence[Loaded[Intent]],
-    define: Callable[[Loaded[Intent]], Defined[T] | None],
-    sink: Sink,
-) -> Decided[T] | None:
-    """Pick the definition of highest precedence."""
-    found = [d for intent in joined if (d := define(intent)) is not None]
-    if not found:
-        return None
-    found.sort(key=lambda d: (-d.precedence, d.intent))
-    top = [d for d in found if d.precedence == found[0].precedence]
-    if any(d.value != top[0].value for d in top):
-        sink.add(_conflict(lane, what, top))
-    return Decided(found[0], tuple(found[1:]))
-
-
-def _conflict(lane: str, what: str, top: Sequence[Defined[T]]) -> Diagnostic:
-    """Say who defines a value how, and which line to change: those of the fewest, if they are few.
-
-    All definitions are listed, also equal ones: whoever changes a line should see what agrees.
-    """
-    sayings: list[tuple[T, list[Defined[T]]]] = []
-    for one in top:
-        same = next((those for value, those in sayings if value == one.value), None)
-        if same is None:
-            sayings.append((one.value, [one]))
-        else:
-            same.append(one)
-    sayings.sort(key=lambda saying: (-len(saying[1]), saying[1][0].intent))
-    said = ", ".join(
-        f"{listed([d.intent for d in those])} {'says' if len(those) == 1 else 'say'} {_say(value)}"
-        for value, those in sayings
-    )
-    unit = {"1": " core", "rest": ""}.get(_say(sayings[-1][0]), " cores")
-    (value, most), (_, second) = sayings[:2]
-    odd = [d for d in top if d.value != value] if len(most) > len(second) else list(top)
-    places = sorted(odd, key=lambda d: d.span)
-    last = places[-1]
-    lines = " and ".join(f"{d.span.path}:{d.span.line}" for d in places)
-    return codes.VALUE_CONFLICT.at(
-        last.span,
-        f"lane {lane}: {said}{unit if what == 'cores' else ''}, at equal precedence",
-        related=[
-            Related(d.span, f"{d.intent} says {_say(d.value)}")
-            for d in sorted(top, key=lambda d: d.span)
-            if d is not last
-        ],
-        help=f"change {lines} to {what}: {_written_as(value)}, as {listed([d.intent for d in most])}"
-        f" {'has' if len(most) == 1 else 'have'} it, or give one intent a higher precedence"
-        if len(most) > len(second)
-        else f"write the same {what} in {lines}, keep it in one of them, or give one intent a "
-        "higher precedence",
-    )
-
-
-def _say(value: object) -> str:
-    if not isinstance(value, tuple):
-        return str(value)
-    return "rest" if value[1] is None else _size_text(value)
-
-
-def _written_as(value: object) -> str:
-    """Return a value as a document has it."""
-    if not isinstance(value, tuple):
-        return str(value)
-    low, high = value
-    if high is None:
-        return "rest"
-    return str(low) if low == high else f"{{min: {low}, max: {high}}}"
-
-
 def _cores_text(cores: float) -> str:
     return "1 core" if cores == 1 else f"{cores:g} cores"
-
-
-def _size_text(size: Size) -> str:
-    low, high = size
-    if high is None:
-        return f"{low} or more, all that is left"
-    return str(low) if low == high else f"{low} to {high}"
 
 
 def _share(intent: Loaded[Intent]) -> Defined[Share] | None:

@@ -26,10 +26,12 @@ from compiler.rules import (
     pods_without_namespace,
     polling_on_idle_node,
     rank_in_comm,
+    regex_in_glob,
     repeated_intent,
     selects_no_node,
     shadowed,
     sleep_knob_on_saturated,
+    slice_without_content,
     smt_pair_lane,
     splits_siblings,
     too_few_for_spinners,
@@ -63,5 +65,7 @@ RULES: Final[tuple[Rule, ...]] = (
     lane_spans_numa.RULE,
     smt_pair_lane.RULE,
     demand_misused.RULE,
+    regex_in_glob.RULE,
+    slice_without_content.RULE,
 )
 """All rules, by code."""

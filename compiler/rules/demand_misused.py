@@ -1,7 +1,7 @@
 """A measured demand that sizes nothing, or that is no demand.
 
 A `Demand` document serves `cores: measured` and nothing else. Reported are: one whose intent has no
-such lane, or does not exist; one that selects none of the nodes its intent is on; one that another
+such lane; one that selects none of the nodes its intent is on; one that another
 intent of the same lane overrides with a number of its own; and one whose figures are a spin loop's:
 the same whole number of cores at the median and at the 99th percentile, of an engine that polls.
 
@@ -56,7 +56,6 @@ from compiler.resolve.lanes import lane_name
 from compiler.rules.engines import waits_of
 from compiler.rules.rule import Rule, on
 from compiler.select import selects
-from compiler.suggest import nearest
 
 CODE: Final = Code("TRC225", "demand-misused", Severity.WARNING, __doc__, adjustable=True)
 
@@ -70,14 +69,7 @@ def check(compilation: Compilation) -> Iterator[Diagnostic]:
             continue  # kept as a record; as a size it is refused
         name = demand.model.spec.intent
         intent = intents.get(name)
-        if intent is None:
-            close = nearest(name, intents)
-            yield CODE.at(
-                demand.span("spec", "intent"),
-                f'demand {demand.name} is for intent "{name}", and no intent is called so',
-                help=f'did you mean "{close[0]}"?' if close else "correct the name, or delete it",
-            )
-        else:
+        if intent is not None:  # otherwise TRC303 says so
             yield from _of_intent(policy, demand, intent)
     yield from _overridden(compilation)
 

@@ -55,9 +55,7 @@ def cpu_lists(plan: NodePlan, rules: list[Rule]) -> tuple[list[CpuList], dict[in
     return [known[name] for name in (*names, *rest)], of_rule
 
 
-def _list_of(
-    plan: NodePlan, band: Band, lane: Lane | None, known: dict[str, CpuList]
-) -> CpuList:
+def _list_of(plan: NodePlan, band: Band, lane: Lane | None, known: dict[str, CpuList]) -> CpuList:
     least = max(band.min_cpus, 1)
     named = [
         ("all", plan.machine.effective),

@@ -9,7 +9,7 @@ from typing import Final
 from compiler.fingerprint import cpu_text, digest
 from compiler.patterns import CmdlineRegex, Glob
 from compiler.plan import LeftOut, NodePlan, Rule
-from targets.shell import filled, shown
+from targets.shell import filled
 from targets.taskset.cpulists import CpuList, cpu_lists
 from targets.taskset.groups import Group, How, Treatment, grouped
 from targets.taskset.table import aligned, rules_table

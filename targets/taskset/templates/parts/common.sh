@@ -54,6 +54,7 @@ start_up() {
   umask 077
   work=$(mktemp -d "${TMPDIR:-/tmp}/tierc.XXXXXX") || die "$BROKEN" "no temporary directory"
   export work
+  : >"$work/told"
   boot=-
   { IFS= read -r boot <"$PROC/sys/kernel/random/boot_id"; } 2>/dev/null || boot=-
   [ -n "$DRY" ] || take_lock

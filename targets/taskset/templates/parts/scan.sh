@@ -4,7 +4,8 @@
 # walks the host's tree, because /proc/PID/cgroup hides what is outside the reader's namespace.
 walk_cgroups() {
   : >"$work/groups"
-  [ -n "$CGROUPS" ] || return 0
+  globs=$(cgroup_globs)
+  [ -n "$globs" ] || return 0
   if [ -f "$CGROUP/cgroup.controllers" ]; then
     tree=$CGROUP
   elif [ -f "$CGROUP/unified/cgroup.procs" ]; then # hybrid: systemd keeps both trees alike
@@ -15,9 +16,9 @@ walk_cgroups() {
     warn_once "no control group tree in $CGROUP: the rules that ask for a control group are inactive"
     return 0
   fi
-  (cd "$tree" && find . -type d 2>/dev/null) | CGROUPS=$CGROUPS awk '
+  (cd "$tree" && find . -type d 2>/dev/null) | GLOBS=$globs awk '
     BEGIN {
-      n = split(ENVIRON["CGROUPS"], lines, "\n")
+      n = split(ENVIRON["GLOBS"], lines, "\n")
       for (i = 1; i <= n; i++) {
         cut = index(lines[i], " ")
         if (cut) ere[substr(lines[i], 1, cut - 1)] = substr(lines[i], cut + 1)
@@ -90,14 +91,16 @@ END
       comm=$text
     fi
     [ "$kind" = user ] || kernel_name
-    if [ -n "$any" ] || is_named; then scan_thread; fi
+    names
+    [ -z "$any$named" ] || scan_thread
   done
   [ -z "$asked" ] || printf '%s\n' "$pid" >&4
 }
 
-# What /proc shows of a kernel thread may be longer than its name: cut it to what the kernel has.
+# /proc shows more of a kernel thread than the 15 bytes of its name, which are all that a scheduler
+# and the rules see: behind the name of a worker what it works on, and the whole of a long name.
 kernel_name() {
-  case $comm in kworker/[0-9u]*) comm=${comm%%[-+]*} ;; esac # what a worker works on
+  case $comm in kworker/[0-9u]*) comm=${comm%%[-+]*} ;; esac
   rest=${comm#???????????????}
   [ "$rest" = "$comm" ] || comm=${comm%"$rest"}
 }
@@ -105,21 +108,26 @@ kernel_name() {
 scan_thread() {
   found=
   for rule in $open; do
-    name_fits "$rule" || continue
+    case "$ANY_NAME$named " in *" $rule "*) ;; *) continue ;; esac
     found="$found $rule"
     case $BY_CMDLINE in *" $rule "*) asked=1 ;; *) break ;; esac
   done
   [ -z "$found" ] || printf '%s\n' "$tid $pid$found" >&3
 }
 
-# Makes work/argv: "PID COMMAND LINE", with spaces for NUL and newline. The NULs at the end, which
-# programs that write a title leave, are no part of it. Other bytes no pattern can name stay apart.
-read_argv() {
+# Makes work/hits: "N ENTRY,..." where the N-th process of work/asked has a command line that these
+# entries take. NUL and newline read as spaces; the NULs at the end, which programs that write a
+# title leave, are no part of it. No command line matches nothing. grep rather than awk: mawk 1.3.4
+# dies of anchors inside an expression.
+match_command_lines() {
   while read -r pid; do
-    printf '%s ' "$pid"
     { tr '\001\000\n' '\002\001 ' <"$PROC/$pid/cmdline"; } 2>/dev/null
     printf '\n'
   done <"$work/asked" | awk '
     BEGIN { nul = sprintf("%c", 1) }
     { sub(nul "+$", ""); gsub(nul, " "); print }' >"$work/argv"
+  [ -s "$work/argv" ] || return 0
+  while IFS= read -r line; do
+    grep -anE -e "${line#* }" "$work/argv" | sed -e '/^[0-9]*:$/d' -e "s/:.*/ ${line%% *}/"
+  done <"$work/cmdlines" >"$work/hits"
 }

@@ -1,0 +1,206 @@
+"""Ties: intents of equal standing that claim the same threads and say different things of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations, groupby
+from typing import Final, NamedTuple
+
+from compiler.codes import resolution as codes
+from compiler.diagnostics import Diagnostic, Related, Sink
+from compiler.resolve.conditions import (
+    Texts,
+    in_words,
+    takes,
+    texts_contain,
+    texts_meet,
+    witness,
+)
+from compiler.resolve.overlap import MAX_COMPARED, Candidate, Outcome, user_place
+from compiler.resolve.words import listed
+
+MAX_JOINED: Final = 100
+"""Findings of ties of a node after which further ones are of two intents each: joining costs a
+look at every rule, and nobody reads so many."""
+
+
+class _Tie(NamedTuple):
+    """Two rules that tie; of two intents' many the one that is shown."""
+
+    effort: tuple[bool, bool, int]
+    """How hard its threads are to recognise for a reader: smaller is shown."""
+    one: Candidate
+    other: Candidate
+
+
+def find_ties(
+    ranked: Sequence[Candidate],
+    outcome: Mapping[str, Outcome],
+    tier_name: Callable[[int], str],
+    sink: Sink,
+) -> None:
+    """Report intents of equal standing that one thread could belong to, each set of them once.
+
+    Only rules on the same fields are compared: rules on different fields that merely could meet
+    are ordered without a finding.  So are rules of the node's own units, which yield to users'.
+    """
+    if len(ranked) > MAX_COMPARED:
+        return
+    claims = [c for c in ranked if c.unit.intent is not None]
+    ties = _pairs(claims, outcome)
+    reported: set[tuple[str, str]] = set()
+    joined = 0
+    for pair, tie in ties.items():
+        if pair in reported:
+            continue
+        members = [tie.one, tie.other]
+        seen = witness(tie.one.matcher.condition, tie.other.matcher.condition)
+        joined += 1
+        if joined <= MAX_JOINED:
+            members += _joining(members, seen, claims, outcome)
+        reported |= {_pair(a, b) for a, b in combinations(members, 2)}
+        members.sort(key=lambda c: (user_place(c), c.unit.name))
+        sink.add(_finding(members, seen, outcome, tier_name))
+
+
+def _pairs(
+    claims: Sequence[Candidate], outcome: Mapping[str, Outcome]
+) -> dict[tuple[str, str], _Tie]:
+    """Return for every two intents that tie the rules that show it best."""
+    best: dict[tuple[str, str], _Tie] = {}
+    for _, group in groupby(claims, key=lambda c: c.rank):
+        for one, other in combinations(group, 2):
+            a, b = outcome[one.unit.name], outcome[other.unit.name]
+            if a == b or one.intent == other.intent:
+                continue
+            pair, effort = _pair(one, other), max(_effort(one), _effort(other))
+            if pair in best and best[pair].effort <= effort:
+                continue
+            if _differ(a, b) and _tied(one, other, a, b):
+                best[pair] = _Tie(effort, one, other)
+    return best
+
+
+def _pair(one: Candidate, other: Candidate) -> tuple[str, str]:
+    return min(one.intent, other.intent), max(one.intent, other.intent)
+
+
+def _effort(candidate: Candidate) -> tuple[bool, bool, int]:
+    """Return how hard a rule is to read: command lines last, exact names and few fields first."""
+    match = candidate.matcher.condition
+    name = match.comm or match.kthread or match.leader_comm or match.cgroup or "*"
+    fields = sum(text is not None for text in candidate.texts)
+    return match.cmdline is not None, bool(set("*?") & set(name)), fields
+
+
+def _joining(
+    members: Sequence[Candidate],
+    seen: Texts | None,
+    claims: Sequence[Candidate],
+    outcome: Mapping[str, Outcome],
+) -> Iterator[Candidate]:
+    """Yield rules of further intents that claim the very thread shown, and tie with the members."""
+    rank, found = members[0].rank, list(members)
+    for candidate in claims:
+        if candidate.rank != rank or any(candidate.intent == m.intent for m in found):
+            continue
+        if candidate.texts != members[0].texts and (
+            seen is None or not takes(candidate.matcher.condition, seen)
+        ):
+            continue
+        mine = outcome[candidate.unit.name]
+        others = [(m, outcome[m.unit.name]) for m in found]
+        if all(
+            mine == said or not _differ(mine, said) or _tied(candidate, member, mine, said)
+            for member, said in others
+        ):
+            found.append(candidate)
+            yield candidate
+
+
+def _differ(one: Outcome, other: Outcome) -> bool:
+    """Tell whether it matters which of the two has a thread."""
+    if one.tier is not None and other.tier is not None:
+        return one != other
+    if one.cpus is not None and other.cpus is not None:
+        return one.cpus != other.cpus
+    # one leaves the tier open, the other the CPUs: they complete each other where that can be said
+    return True
+
+
+def _tied(one: Candidate, other: Candidate, a: Outcome, b: Outcome) -> bool:
+    """Tell whether some thread is claimed by both and neither is narrower."""
+    if not texts_meet(one.texts, other.texts):
+        return False
+    over, under = texts_contain(one.texts, other.texts), texts_contain(other.texts, one.texts)
+    if over != under:
+        return False  # one is strictly narrower, and goes first
+    completes = None in (a.tier, b.tier) and None in (a.cpus, b.cpus)
+    return not (completes and over)
+
+
+def _finding(
+    members: Sequence[Candidate],
+    seen: Texts | None,
+    outcome: Mapping[str, Outcome],
+    tier_name: Callable[[int], str],
+) -> Diagnostic:
+    names = [c.intent for c in members]
+    *others, last = members
+    two = len(members) == 2
+    said = [outcome[c.unit.name] for c in members]
+    clash = _clash(said[0], said[1], tier_name) if two else _clashes(names, said, tier_name)
+    change = (
+        f"change one of these two lines: give {names[0]} or {names[1]} a higher precedence"
+        if two
+        else f"change all but one of these lines: give {listed(names)} different precedences"
+    )
+    return codes.TIER_CONFLICT.at(
+        user_place(last),
+        f"{listed(names)} {'both' if two else 'all'} claim {_threads(members, seen)}, with {clash}",
+        related=[Related(user_place(c), f"{c.intent} claims them here") for c in others],
+        help=f"{change}, narrow one with workload.cgroup or workload.pods, or make its pattern "
+        "narrower than the other" + ("" if two else "s"),
+    )
+
+
+def _threads(members: Sequence[Candidate], seen: Texts | None) -> str:
+    """Say which threads are meant; of an engine by example: nobody has its profile in mind."""
+    written = all(
+        c.unit.intent is not None and c.unit.intent.model.spec.workload.engine is None
+        for c in members
+    )
+    first = members[0]
+    if written and all(c.texts == first.texts for c in members):
+        return f"threads with {in_words(first.texts)}"
+    return f"threads such as {in_words(seen)}" if seen is not None else "the same threads"
+
+
+def _clash(one: Outcome, other: Outcome, tier_name: Callable[[int], str]) -> str:
+    if one.tier is not None and other.tier is not None:
+        if one.tier != other.tier:
+            return f"tiers {tier_name(one.tier)} and {tier_name(other.tier)}"
+        if one.order != other.order:
+            return f"different places in the order of tier {tier_name(one.tier)}"
+    elif one.cpus is None or other.cpus is None:
+        tier = one.tier if one.tier is not None else other.tier
+        said = f"tier {tier_name(tier)}" if tier is not None else "no tier"
+        return f"{said} from one and {one.cpus or other.cpus} from the other"
+    return f"{one.cpus or 'no lane'} and {other.cpus or 'no lane'}"
+
+
+def _clashes(names: Sequence[str], said: Sequence[Outcome], tier_name: Callable[[int], str]) -> str:
+    """Say who of several says what: their tiers where these differ, else their CPUs."""
+    tiers = {outcome.tier for outcome in said}
+    if len(tiers) == 1 and len({outcome.order for outcome in said}) > 1:
+        (tier,) = tiers
+        if tier is not None:
+            return f"different places in the order of tier {tier_name(tier)}"
+    of: dict[str, list[str]] = {}
+    for name, outcome in zip(names, said, strict=True):
+        if len(tiers) > 1 and outcome.tier is not None:
+            word = f"tier {tier_name(outcome.tier)}"
+        else:
+            word = outcome.cpus or "no lane"
+        of.setdefault(word, []).append(name)
+    return listed([f"{word} ({listed(who)})" for word, who in of.items()])
