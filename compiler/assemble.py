@@ -19,6 +19,7 @@ from compiler.plan import (
     Rule,
     Tier,
     Unit,
+    Workload,
 )
 from compiler.policy import Ladder
 from compiler.resolve.types import Resolution, ResolvedLane, ResolvedUnit
@@ -86,6 +87,7 @@ def assemble(
         ),
         units=tuple(_unit(u, domains[u.name], ids) for u in resolution.units),
         lanes=lanes,
+        workloads=_workloads(resolution),
         degradations=tuple(sorted(degradations, key=lambda d: (d.about, d.kind, d.message))),
     )
     return plan.model_copy(update={"features": features.of_plan(plan)})
@@ -168,6 +170,27 @@ def _lane(lane: ResolvedLane, placement: Placement, topology: Topology) -> Lane:
         prefer=lane.prefer,
         require=lane.require,
         isolated=granted.isolated,
+    )
+
+
+def _workloads(resolution: Resolution) -> tuple[Workload, ...]:
+    intents = {
+        unit.draft.intent.name: unit.draft.intent
+        for unit in resolution.units
+        if unit.draft.intent is not None
+    }
+    return tuple(
+        Workload(
+            intent=name,
+            engine=(work := intents[name].model.spec.workload).engine,
+            version=work.version,
+            tensor_parallel=work.tensor_parallel,
+            instances=work.instances,
+            traffic=work.traffic,
+            knobs=intents[name].model.spec.knobs,
+            irqs=intents[name].model.spec.irqs,
+        )
+        for name in sorted(intents)
     )
 
 

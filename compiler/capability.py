@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
 
 from compiler import features, safety
 from compiler.codes import targets as codes
-from compiler.diagnostics import Related, Severity, Sink, Span
+from compiler.diagnostics import Code, Diagnostic, Related, Severity, Sink, Span
 from compiler.plan import LeftOut, NodePlan
 from compiler.registry import Target
 from compiler.resolve.conditions import condition_contains, condition_meets, fields_of
 from compiler.resolve.types import Resolution
+from compiler.resolve.words import listed
+from compiler.verdicts import verdicts
+
+_INSTEAD: Final[Mapping[str, str]] = {
+    **{
+        f"match.{field}.{kind}": f"write {what} as it is, or its beginning and a *"
+        for field, what in (
+            ("comm", "the thread's name"),
+            ("leader", "the process's name"),
+            ("kthread", "the thread's name"),
+        )
+        for kind in ("exact", "prefix", "glob")
+    },
+    "match.cgroup.path": "match names instead of the cgroup",
+    "match.cgroup.any": 'write the cgroup from the root, such as "system.slice/NAME.service/**"',
+    "match.cgroup.glob": "write whole names, at most 8 deep, and ** at the end only",
+    "match.cgroup.long": "name a cgroup above it",
+    "match.cmdline": "match comm, leaderComm or cgroup instead of cmdline",
+    "match.pods": 'narrow by workload.cgroup such as "@pods/**" instead of pods',
+}
+"""How to say otherwise what a target cannot match, by feature."""
 
 
 def gaps(plan: NodePlan, target: Target) -> tuple[LeftOut, ...]:
@@ -69,10 +91,11 @@ def report(
     for target, rows in sorted(left_out.items()):
         hidden = {id for row in rows for id in row.rules}
         lost = exposed(plan, hidden)
+        _report_rules(plan, resolution, target, rows, lost, sink)
         for row in rows:
             if row.rules:
-                _report_rules(plan, resolution, target, row, hidden, lost, sink)
-            elif row.feature in ("lane.exclusive", "lane.isolated"):
+                continue
+            if row.feature in ("lane.exclusive", "lane.isolated"):
                 if any(
                     row.feature not in {r.feature for r in others}
                     for name, others in left_out.items()
@@ -121,8 +144,8 @@ def _report_view(
     if not hidden or safety.check(plan):
         return  # nothing is missing, or the whole plan is refused already
     kept = [rule.id for rule in plan.rules if rule.id not in hidden]
-    for broken in safety.check(visible(plan, rows)):
-        span = _span(resolution, kept[broken.rule] if broken.rule is not None else min(hidden))
+    for broken in verdicts(safety.check(visible(plan, rows)), kept, resolution):
+        span = broken.span or _span(resolution, min(hidden))
         sink.add(
             broken.code.at(
                 span,
@@ -145,50 +168,67 @@ def _span(resolution: Resolution, id: int) -> Span:
     return intent.span("spec", "workload")
 
 
+class _Lack(NamedTuple):
+    """What one line of a user lacks in a target; its units are told together."""
+
+    span: Span
+    code: Code
+    verb: str
+    feature: str
+    taker: int | None
+    """Rule that would take the threads."""
+
+
 def _report_rules(
     plan: NodePlan,
     resolution: Resolution,
     target: str,
-    row: LeftOut,
-    hidden: Collection[int],
+    rows: tuple[LeftOut, ...],
     lost: Mapping[int, int],
     sink: Sink,
 ) -> None:
-    if row.unit is None:
-        return
-    unit = next(u for u in plan.units if u.name == row.unit)
-    protects = unit.effect in ("protect", "needed")
-    rest = [r for r in plan.rules if r.unit == unit.name and r.id not in hidden]
-    variants = unit.stage is not None and any(rule.needs is None for rule in rest)
-    meaning = features.MEANING[row.feature]
-    seen: set[Span] = set()
-    for id in row.rules:
-        taker = lost.get(id)
-        if variants and taker is None:
+    hidden = {id for row in rows for id in row.rules}
+    lacks: dict[_Lack, list[str]] = {}
+    for row in rows:
+        if row.unit is None:
             continue
-        code = codes.INEXPRESSIBLE if protects or taker is not None else codes.LEFT_OUT
-        span = _span(resolution, id)
-        if span in seen:
-            continue
-        seen.add(span)
-        verb = "protects" if protects else "concerns"
-        what = f"target {target} cannot match {meaning}, and this rule {verb} {row.unit}"
-        if taker is not None:
-            other = plan.rules[taker]
-            tier = plan.tiers[plan.bands[other.band].tier].name
-            what += f", whose threads would fall to {other.unit}, at {tier}"
-        sink.add(
-            code.at(
-                span,
-                what,
-                related=[Related(_span(resolution, taker), "this would take them")]
-                if taker is not None
-                else [],
-                help=f"write it without {meaning}, or drop target {target}",
+        unit = next(u for u in plan.units if u.name == row.unit)
+        protects = unit.effect in ("protect", "needed")
+        rest = [r for r in plan.rules if r.unit == unit.name and r.id not in hidden]
+        variants = unit.stage is not None and any(rule.needs is None for rule in rest)
+        for id in row.rules:
+            taker = lost.get(id)
+            if variants and taker is None:
+                continue
+            code = codes.INEXPRESSIBLE if protects or taker is not None else codes.LEFT_OUT
+            verb = "protects" if protects else "concerns"
+            units = lacks.setdefault(
+                _Lack(_span(resolution, id), code, verb, row.feature, taker), []
             )
-        )
-    if variants and any(id not in lost for id in row.rules):
-        _report_variants(resolution, target, row, sink)
+            if unit.name not in units:
+                units.append(unit.name)
+        if variants and any(id not in lost for id in row.rules):
+            _report_variants(resolution, target, row, sink)
+    for lack, units in lacks.items():
+        sink.add(_lacking(plan, resolution, target, lack, units))
+
+
+def _lacking(
+    plan: NodePlan, resolution: Resolution, target: str, lack: _Lack, units: list[str]
+) -> Diagnostic:
+    what = (
+        f"target {target} cannot match {features.MEANING[lack.feature]}, and this rule "
+        f"{lack.verb} {listed(units)}"
+    )
+    related = []
+    if lack.taker is not None:
+        other = plan.rules[lack.taker]
+        tier = plan.tiers[plan.bands[other.band].tier].name
+        what += f", whose threads would fall to {other.unit}, at {tier}"
+        related.append(Related(_span(resolution, lack.taker), "this would take them"))
+    return lack.code.at(
+        lack.span, what, related=related, help=f"{_INSTEAD[lack.feature]}, or drop target {target}"
+    )
 
 
 def _report_variants(resolution: Resolution, target: str, row: LeftOut, sink: Sink) -> None:

@@ -11,6 +11,12 @@ from compiler.plan import Mode
 OPS_PREFIX = "tierc"
 """Name of our own scheduler's ops: finding it loaded is no conflict."""
 
+UNENFORCED_LIMITS = (
+    "the node runs a kubelet, and acceptUnenforcedCpuLimits is not set: CPU limits of pods may go "
+    "unenforced"
+)
+"""The one obstacle that consent removes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -57,8 +63,5 @@ def _obstacles(enforce: Enforce, facts: NodeFacts) -> list[str]:
         out.append(f"isolcpus={spec.cpus.isolated} makes a sched_ext scheduler fail to register")
     kubelet = spec.kubelet is not None and spec.kubelet.present
     if kubelet and not enforce.accept_unenforced_cpu_limits:
-        out.append(
-            "the node runs a kubelet, and acceptUnenforcedCpuLimits is not set: CPU limits of "
-            "pods may go unenforced"
-        )
+        out.append(UNENFORCED_LIMITS)
     return out

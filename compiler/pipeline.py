@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from compiler import capability, safety
 from compiler.artifact import Artifact, canonical_json
 from compiler.assemble import assemble
-from compiler.codes import placement as placement_codes
 from compiler.codes import resolution as resolution_codes
 from compiler.decode import Loaded
-from compiler.diagnostics import Diagnostic, Related, Sink, Span
+from compiler.diagnostics import Related, Sink, Span
 from compiler.model.facts import NodeFacts
-from compiler.modes import Decision, decide
-from compiler.place import LaneRequest, Placement, Refusal, place
+from compiler.model.project import Enforce
+from compiler.modes import UNENFORCED_LIMITS, Decision, decide
+from compiler.place import LaneRequest, Placement, place
 from compiler.plan import MAX_BANDS, LeftOut, NodePlan
 from compiler.policy import Policy
 from compiler.registry import load
@@ -22,6 +22,7 @@ from compiler.resolve import check_above, check_policy, expand, resolve
 from compiler.resolve.types import Expansion, Resolution
 from compiler.select import selects
 from compiler.topology import Topology, topology_of
+from compiler.verdicts import degraded, refused, unplaceable, verdicts
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def compile_policy(policy: Policy, sink: Sink) -> Compilation:
     expansions = tuple(expand(policy, intent, sink) for intent in policy.intents)
     acyclic = check_above(policy, sink)
     check_policy(policy, sink)
-    if policy.intents and not policy.nodes:
+    if policy.intents and not policy.nodes and not policy.lost & {NodeFacts.__name__, ""}:
         first = policy.intents[0]
         sink.add(
             resolution_codes.NO_NODES.at(
@@ -124,7 +125,7 @@ def _compile_class(
     mine = tuple(e for e in expansions if e.intent.name in selected)
     enforce, span = policy.enforce_of(sample)
     decision = decide(enforce, sample.model)
-    _report_mode(decision, enforce.mode, span or sample.key_span("kind"), sample, sink)
+    _report_mode(decision, enforce, span or sample.key_span("kind"), sample, sink)
     topology = topology_of(sample.model)
     resolution = resolve(policy, mine, sample, sink)
     plan = None
@@ -150,20 +151,25 @@ def _compile_class(
 
 
 def _report_mode(
-    decision: Decision, asked: str, span: Span, node: Loaded[NodeFacts], sink: Sink
+    decision: Decision, enforce: Enforce, span: Span, node: Loaded[NodeFacts], sink: Sink
 ) -> None:
     if not decision.refused:
         return
-    code = resolution_codes.MODE_REFUSED if asked == "sched_ext" else resolution_codes.MODE_FALLBACK
-    verb = "cannot run" if asked == "sched_ext" else "falls back to CPU affinity instead of"
+    hard = enforce.mode == "sched_ext"
+    code = resolution_codes.MODE_REFUSED if hard else resolution_codes.MODE_FALLBACK
+    verb = "cannot run" if hard else "falls back to CPU affinity instead of"
+    instead = "use mode: auto or fallback" if hard else "use mode: fallback to say so"
+    consent = decision.refused == (UNENFORCED_LIMITS,)
     sink.add(
         code.at(
             span,
             f"the node {verb} sched_ext: {'; '.join(decision.refused)}",
-            related=[Related(node.key_span("spec", "kernel"), "these facts")],
-            help="use mode: auto or fallback, or change the node"
-            if asked == "sched_ext"
-            else "use mode: fallback to say so, or change the node",
+            related=[
+                Related(node.key_span("spec", "kubelet" if consent else "kernel"), "these facts")
+            ],
+            help=f"add acceptUnenforcedCpuLimits: true to this entry to consent, or {instead}"
+            if consent
+            else f"{instead}, or change the node",
         )
     )
 
@@ -199,28 +205,16 @@ def _plan(
     )
     if not isinstance(placed, Placement):
         for refusal in placed:
-            sink.add(_refused(policy, refusal, resolution, node))
+            sink.add(refused(policy, refusal, resolution, node))
         return None
     plan = assemble(policy.ladder, decision.mode, resolution, topology, placed)
     if not _within_limits(policy, plan, resolution, node, sink):
         return None
     for row in plan.degradations:
+        sink.add(degraded(row, resolution, topology, node))
+    for broken in verdicts(safety.check(plan), range(len(plan.rules)), resolution):
         sink.add(
-            placement_codes.DEGRADED.at(
-                _about(row.about, resolution, node), f"{row.about}: {row.message}"
-            )
-        )
-    for broken in safety.check(plan):
-        starved = broken.kind == safety.STARVED
-        rule = resolution.rules[broken.rule] if starved and broken.rule is not None else None
-        sink.add(
-            broken.code.at(
-                rule.matcher.span if rule is not None else node.key_span("spec"),
-                broken.message,
-                help="narrow the demotion, or keep node-infra with a higher precedence"
-                if starved
-                else "this is a fault of tierc; please report it with these documents",
-            )
+            broken.code.at(broken.span or node.key_span("spec"), broken.message, help=broken.help)
         )
     return plan
 
@@ -240,47 +234,22 @@ def _within_limits(
             )
         )
     starved = [] if plan.leftovers else [u for u in resolution.units if u.leftovers]
-    refused = 0
+    unmet = 0
     for intent in {u.draft.intent.name: u.draft.intent for u in starved if u.draft.intent}.values():
         words = intent.model.spec.require
         if "leftovers" not in words:
             continue
-        refused += 1
-        quarantine = policy.project.spec.on_unplaceable == "quarantine"
-        code = placement_codes.QUARANTINED if quarantine else placement_codes.UNPLACEABLE
+        unmet += 1
         sink.add(
-            code.at(
+            unplaceable(
+                policy,
+                node,
                 intent.span("spec", "require", words.index("leftovers")),
                 f"{intent.name} requires leftovers, and no CPU is outside lanes and housekeeping",
-                related=[Related(node.key_span("spec", "cores"), f"the CPUs of {node.name}")],
-                help="write leftovers under prefer, or lower cores.max of a lane",
+                "write leftovers under prefer, or lower cores.max of a lane",
             )
         )
-    return bands <= MAX_BANDS and not refused
-
-
-def _refused(
-    policy: Policy, refusal: Refusal, resolution: Resolution, node: Loaded[NodeFacts]
-) -> Diagnostic:
-    quarantine = policy.project.spec.on_unplaceable == "quarantine"
-    code = placement_codes.QUARANTINED if quarantine else placement_codes.UNPLACEABLE
-    return code.at(
-        _about(refusal.about, resolution, node),
-        refusal.message,
-        related=[Related(node.key_span("spec", "cores"), f"the CPUs of {node.name}")],
-        help=refusal.help,
-    )
-
-
-def _about(about: str, resolution: Resolution, node: Loaded[NodeFacts]) -> Span:
-    """Return the line a lane or unit comes from; the node's facts for anything else."""
-    for lane in resolution.lanes:
-        if lane.name == about:
-            return lane.span
-    for unit in resolution.units:
-        if unit.name == about and unit.draft.intent is not None:
-            return unit.draft.intent.key_span("spec", "workload")
-    return node.key_span("spec", "cores")
+    return bands <= MAX_BANDS and not unmet
 
 
 def _targets(

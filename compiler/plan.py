@@ -110,6 +110,21 @@ class Unit(PlanModel):
     band: int
 
 
+class Workload(PlanModel):
+    """What an intent says of its workload beyond its threads; for targets that act on it."""
+
+    intent: str
+    engine: str | None
+    version: str | None
+    tensor_parallel: int
+    instances: int
+    traffic: Literal["mostly-idle", "steady", "saturated"]
+    knobs: Literal["auto", "off"]
+    """Whether flags of the engine may be emitted."""
+    irqs: Literal["lane", "housekeeping", "leave"] | None
+    """Where interrupts of its devices go; None: a target's default."""
+
+
 class Lane(PlanModel):
     """CPUs given to units."""
 
@@ -181,6 +196,8 @@ class NodePlan(PlanModel):
     rules: tuple[Rule, ...]
     units: tuple[Unit, ...]
     lanes: tuple[Lane, ...]
+    workloads: tuple[Workload, ...] = ()
+    """One an intent that has units here, by name."""
     degradations: tuple[Degradation, ...]
     features: tuple[str, ...] = ()
     """Everything the plan needs of a target, sorted; see ``compiler.features``."""

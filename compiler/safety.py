@@ -45,6 +45,10 @@ class Violation:
     message: str
     rule: int | None = None
     """Id of the rule that breaks it, where it is one."""
+    process: str = ""
+    """Name of the process it is about, where it is one, with its cgroup and tier."""
+    cgroup: str = ""
+    tier: str = ""
 
     @property
     def code(self) -> Code:
@@ -305,11 +309,14 @@ def _node_software(plan: NodePlan) -> Iterator[Violation]:
         rule = next((r for r in plan.rules if _matches(r.match, comm, cgroup)), None)
         band = bands.get(plan.default_band if rule is None else rule.band)
         if band is not None and band.tier > floor.id:
+            tier = names.get(band.tier, str(band.tier))
             yield Violation(
                 STARVED,
-                f"{comm} in cgroup {cgroup} gets tier {names.get(band.tier, band.tier)}, below "
-                f"background, {_by(rule)}",
+                f"{comm} in cgroup {cgroup} gets tier {tier}, below background, {_by(rule)}",
                 rule=None if rule is None else rule.id,
+                process=comm,
+                cgroup=cgroup,
+                tier=tier,
             )
 
 

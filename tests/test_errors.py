@@ -57,7 +57,6 @@ SAYS_IT_ITSELF = {
     "TRC109",  # a CPU list is text such as ...
     "TRC110",  # takes one of ...; keep one
     "TRC111",  # write [0-9]
-    "TRC402",  # what was asked for softly and not had
 }
 """Codes of which a finding may do without help, because its message names the way out."""
 HEAD = re.compile(r"(?m)^(error|warning|info)\[(TRC\d{3})\]: (.+)$")

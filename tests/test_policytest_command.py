@@ -189,11 +189,26 @@ def test_a_part_of_the_intents_directory_may_be_tests(runner: Runner) -> None:
     assert "1 node, 1 test" in runner.capsys.readouterr().out
 
 
-def test_lint_of_one_test_file_knows_no_names(runner: Runner) -> None:
-    runner.add({"tests/t.yaml": PASSES, "tests/u.yaml": BROKEN})
-    assert main(["lint", "tests/t.yaml"]) == 0
-    assert main(["lint", "tests/u.yaml"]) == 1
-    assert "unknown key `nmae`" in runner.capsys.readouterr().out
+def test_lint_of_one_test_file_judges_it_in_its_policy(runner: Runner) -> None:
+    stray = intent("stray", "workload: {match: [{comm: x}]}\ndemote: idle")
+    runner.add({"tests/t.yaml": PASSES, "tests/u.yaml": BROKEN, "tests/kube.yaml": KUBE})
+    runner.add({"tests/v.yaml": policy_test("lanes: [{name: srve}]"), "tests/w.yaml": stray})
+    expected = {
+        "t": (0, "no findings"), "u": (1, "unknown key `nmae`"), "kube": (0, "1 node, 3 tests"),
+        "v": (1, "there is no lane 'srve'"), "w": (1, "it is not part of the policy"),
+    }  # fmt: skip
+    for name, (code, text) in expected.items():
+        assert main(["lint", f"tests/{name}.yaml"]) == code, name
+        assert text in runner.capsys.readouterr().out
+
+
+def test_where_a_document_is_lost_its_names_are_not_unknown(runner: Runner) -> None:
+    test = policy_test("threads: [{given: {comm: a}, expect: {intent: new, tier: idel}}]")
+    runner.add({"tests/t.yaml": test, "intents/new.yaml": "kind: Intent\nmetadata: {name: [\n"})
+    code, out, _ = runner()
+    assert code == 1
+    assert "TRC150" not in out
+    assert any(line.startswith("got no plan: ") for line in failures(out))
 
 
 def test_suppressions_in_tests_are_read(runner: Runner) -> None:

@@ -665,3 +665,23 @@ def test_one_node_that_cannot_be_planned_stops_or_is_quarantined(tmp_path: Path)
     assert "TRC401" in codes(findings)
     assert not errors(findings)
     assert compilation.classes[0].plan is None
+
+
+def test_what_an_intent_says_of_its_workload_is_carried_in_the_plan(tmp_path: Path) -> None:
+    body = (
+        'workload: {engine: sglang, version: "0.5.2", tensorParallel: 2, instances: 2, '
+        'traffic: saturated}\nprotect: decode\nknobs: "off"\nirqs: housekeeping'
+    )
+    compilation, findings = build(tmp_path, intent("chat", body))
+    assert not errors(findings)
+    (work,) = plan_of(compilation).workloads
+    assert work.model_dump() == {
+        "intent": "chat",
+        "engine": "sglang",
+        "version": "0.5.2",
+        "tensor_parallel": 2,
+        "instances": 2,
+        "traffic": "saturated",
+        "knobs": "off",
+        "irqs": "housekeeping",
+    }

@@ -135,11 +135,11 @@ def test_a_lane_that_grows_is_a_small_difference() -> None:
         for bands in ([("0-3", 2), ("4-7", 1), ("0-7", 1)], [("0-4", 2), ("5-7", 1), ("0-7", 1)])
     ]
     changed = [line for line in difflib.ndiff(*texts) if line[0] in "+-"]
-    assert [" ".join(line.split()) for line in changed] == [
-        "- lane:serving 2 0-3",
-        "- D1 1 4-7",
-        "+ lane:serving 2 0-4",
+    assert sorted(" ".join(line.split()) for line in changed) == [
         "+ D1 1 5-7",
+        "+ lane:serving 2 0-4",
+        "- D1 1 4-7",
+        "- lane:serving 2 0-3",
     ]
 
 
@@ -178,7 +178,7 @@ CONDITIONS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(CONDITIONS, st.sampled_from("uv"), st.booleans()), max_size=10))
 def test_grouping_changes_nothing_for_any_thread(
     rows: list[tuple[dict[str, str], str, bool]],

@@ -4,58 +4,16 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from compiler.plan import NodePlan, Rule
 from tests.conftest import find_tool
-from tests.taskset_live import FakeProc, Shell, make_shell, shim
-from tests.taskset_plans import machine, plan, rule, write_scripts
+from tests.taskset_host import BOUND, FOUR, KERNEL, Host
+from tests.taskset_live import shim
+from tests.taskset_plans import machine, rule
 
-KERNEL = 0x200000  # PF_KTHREAD
-BOUND = 0x04000000  # PF_NO_SETAFFINITY
-BANDS = [("0", 1), ("2-3", 2), ("0-3", 1)]
-FOUR = machine(range(4), [{0}, {1}, {2}, {3}], [], arch="x86_64")
-
-
-class Host:
-    """A pretended machine of four cores and a shell on it."""
-
-    def __init__(self, kind: str, tool: Callable[[str], str], tmp: Path) -> None:
-        self.proc = FakeProc(tmp / "host")
-        self.proc.cpus("0-3")
-        (self.proc.root / "proc").mkdir()
-        self.shell: Shell = make_shell(kind, tool, tmp)
-        self.shell.env.update(self.proc.env)
-        self.shims = self.proc.taskset(tmp / "shims")
-        self.tmp = tmp
-
-    def scripts(self, rules: Sequence[Rule], **more: object) -> Path:
-        options: dict[str, object] = {"on": FOUR, "bands": BANDS, **more}
-        one: NodePlan = plan(rules, **options)  # type: ignore[arg-type]
-        return write_scripts(one, self.tmp / "node")
-
-    def apply(self, *rules: Rule, code: int = 0, **more: object) -> str:
-        done = self.shell.run(self.scripts(rules, **more) / "apply.sh", shims=self.shims)
-        assert done.returncode == code, done.stderr
-        return done.stdout + done.stderr
-
-    def revert(self) -> str:
-        done = self.shell.run(self.scripts([]) / "revert.sh", shims=self.shims)
-        assert done.returncode == 0, done.stderr
-        return done.stdout + done.stderr
-
-
-@pytest.fixture(params=["dash", "busybox"])
-def host(request: pytest.FixtureRequest, tool: Callable[[str], str], tmp_path: Path) -> Host:
-    return Host(request.param, tool, tmp_path)
-
-
-@pytest.fixture
-def one_host(tool: Callable[[str], str], tmp_path: Path) -> Host:
-    return Host("dash", tool, tmp_path)
+pytest_plugins = ("tests.taskset_fixtures",)
 
 
 def test_kernel_threads_match_kthread_rules_and_no_others(host: Host) -> None:
@@ -81,6 +39,35 @@ def test_kernel_threads_match_kthread_rules_and_no_others(host: Host) -> None:
     assert "tierc: skipped, " not in out
     host.revert()
     assert [host.proc.allowed(pid) for pid in range(2, 9)] == ["0-3", "1", "0-3", "1", *["0-3"] * 3]
+
+
+@pytest.mark.parametrize(
+    ("shown", "name"),
+    [
+        ("kworker/u8:1-events_unbound", "kworker/u8:1"),  # what it worked on last
+        ("kworker/u8:1+events_unbound", "kworker/u8:1"),  # what it works on
+        ("kworker/0:1H-kblockd", "kworker/0:1H"),
+        ("kworker/u256:10-x", "kworker/u256:10"),
+        ("kworker/R-nvme-reset-wq", "kworker/R-nvme-"),  # a rescuer: a name that is cut
+        ("kworker/R-nvme", "kworker/R-nvme"),
+        ("irq/123-nvidia-0000:01:00.0", "irq/123-nvidia-"),
+        ("UVM global queue", "UVM global queu"),
+        ("exactly-15-byte", "exactly-15-byte"),
+        ("caf\u00e9caf\u00e9caf\u00e9", "caf\u00e9caf\u00e9caf\u00e9"),  # 15 bytes
+        ("caf\u00e9caf\u00e9caf\u00e9x", "caf\u00e9caf\u00e9caf\u00e9"),
+        ("line\nfeed-and-more", "line\nfeed-and-m"),
+    ],
+)
+def test_a_kernel_thread_has_the_name_that_a_scheduler_sees(
+    host: Host, shown: str, name: str
+) -> None:
+    """/proc shows more; 15 bytes are what every target and ``tierc explain`` compare."""
+    host.proc.thread(2, shown, flags=KERNEL)
+    host.proc.thread(3, "other", flags=KERNEL)
+    exact = "".join("?" if char < " " else char for char in name)
+    longer = [rule(n, 1, kthread=exact + "?" * n) for n in range(1, 4)]
+    host.apply(rule(0, 1, kthread=exact[:-1]), *longer, rule(4, 0, kthread=exact))
+    assert [host.proc.allowed(pid) for pid in (2, 3)] == ["0", "0-3"]
 
 
 def test_a_kernel_thread_we_moved_to_one_cpu_stays_ours(host: Host) -> None:
@@ -224,6 +211,40 @@ def test_command_lines_are_bytes_with_spaces(host: Host) -> None:
         17: "2-3",
         18: "0-3",
     }
+
+
+@pytest.mark.parametrize("awk", ["mawk", "gawk", "busybox awk"])
+def test_anchors_inside_an_expression(one_host: Host, tmp_path: Path, awk: str) -> None:
+    """mawk 1.3.4 dies of such expressions: no awk is asked."""
+    program, _, applet = awk.partition(" ")
+    path = find_tool(program)
+    if path is None:
+        pytest.skip(f"{program} is not installed")
+    shim(tmp_path / "shims", "awk", f'exec {path} {applet} "$@"')
+    for pid, line in {10: b"a\0b", 11: b"xb", 12: b"ab", 13: b"-x y", 14: b"b"}.items():
+        one_host.proc.thread(pid, "w", cmdline=line)
+    one_host.apply(
+        rule(0, 0, cmdline="(^a ?)+b$"),
+        rule(1, 1, cmdline="(^|x)(b$)?$"),
+        rule(2, 1, cmdline="a^b|b$a"),
+        rule(3, 0, cmdline="-x y"),
+    )
+    got = {pid: one_host.proc.allowed(pid) for pid in range(10, 15)}
+    assert got == {10: "0", 11: "2-3", 12: "0", 13: "0", 14: "2-3"}
+
+
+def test_many_rules_may_ask_for_one_command_line(host: Host) -> None:
+    lines = {10: b"serve\0a", 11: b"serve\0b", 12: b"other"}
+    for pid, line in lines.items():
+        host.proc.thread(pid, f"w{pid}", cmdline=line)
+    host.apply(
+        rule(0, 0, comm="w10", cmdline="^serve"),
+        rule(1, 0, comm="w12", cmdline="^serve"),
+        rule(2, 1, comm="w11", cmdline="^serve"),
+        rule(3, 0, comm="w11", cmdline="b$"),
+    )
+    got = {pid: host.proc.allowed(pid) for pid in lines}
+    assert got == {10: "0", 11: "2-3", 12: "0-3"}
 
 
 def test_every_byte_of_a_name_counts(host: Host) -> None:

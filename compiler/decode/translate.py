@@ -332,15 +332,19 @@ def _empty(doc: Document, route: Route) -> Diagnostic:
 def _empty_values(doc: Document, model: type[Model]) -> Iterator[Route]:
     """Yield the routes of null values, where null has no meaning of its own.
 
-    In facts it means unknown; a target without options may be written ``bpf:``.
+    In facts it means unknown, save in what an operator overrides: an empty ``allowed:`` must not
+    become every CPU.  A target without options may be written ``bpf:``.
     """
-    if model.__name__ == "NodeFacts":
-        return
+    facts = model.__name__ == "NodeFacts"
     stack: list[tuple[Route, Data]] = [((), doc.data)]
     while stack:
         route, value = stack.pop()
-        if value is None and route[:-1] != ("spec", "targets"):
-            yield route
+        if value is None:
+            known = (
+                route[:2] == ("spec", "overrides") if facts else route[:-1] != ("spec", "targets")
+            )
+            if known:
+                yield route
         elif isinstance(value, dict):
             stack += [((*route, key), item) for key, item in reversed(value.items())]
         elif isinstance(value, tuple):

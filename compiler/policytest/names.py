@@ -24,11 +24,22 @@ LEFTOVERS = "leftovers"
 _NODE_UNITS = (f"{NODE_UNIT}/gpu-driver", f"{NODE_UNIT}/gpu-irq")
 _SHOWN = 8
 
+_ANYWHERE = "lane, intent or unit"
+_DEFINED_BY = {
+    "unit": {"Intent", "EngineProfile"},
+    "lane": {"Intent"},
+    _ANYWHERE: {"Intent", "EngineProfile"},
+    "tier": {"TierLadder"},
+    "node": {"NodeFacts"},
+}
+"""Kinds whose documents define a name; intents that cannot be decoded still have theirs."""
+
 
 def check_names(suite: Suite, compilation: Compilation) -> tuple[Diagnostic, ...]:
-    """Return findings on names in tests that nothing has; none where names cannot be judged."""
-    if not suite.whole:
-        return ()
+    """Return findings on names in tests that nothing has.
+
+    Where a document of the policy could not be read, what it may have defined is not judged.
+    """
     known = _Known(compilation)
     return tuple(d for test in suite.tests for d in _check(test, suite, known))
 
@@ -50,14 +61,32 @@ class _Known:
         )
 
     @cached_property
-    def unread(self) -> frozenset[str]:
-        """Intents of which only the name is known."""
-        return self.intents - {intent.name for intent in self.compilation.policy.intents}
-
-    @cached_property
     def units(self) -> frozenset[str]:
         expansions = self.compilation.expansions
         return frozenset({*_NODE_UNITS, *(u.name for e in expansions for u in e.units)})
+
+    def lost(self, word: str) -> bool:
+        """Return whether a document that may define such a name could not be read."""
+        return bool(self.compilation.policy.lost & {"", *_DEFINED_BY.get(word, set())})
+
+    def check(
+        self,
+        test: Loaded[PolicyTest],
+        route: tuple[str | int, ...],
+        word: str,
+        name: str | None,
+        known: Collection[str],
+    ) -> Iterator[Diagnostic]:
+        """Yield the finding that nothing has a name, unless what has it could not be read."""
+        if name is None or name in known or self.lost(word):
+            return
+        close = nearest(name, known)
+        others = f"known: {_listed(known)}" if known else ""
+        yield codes.UNKNOWN_NAME.at(
+            test.span(*route),
+            f"there is no {word} {name!r}",
+            help=f"did you mean {close[0]}?" if close else others,
+        )
 
     @cached_property
     def lanes(self) -> frozenset[str]:
@@ -72,7 +101,7 @@ def _check(test: Loaded[PolicyTest], suite: Suite, known: _Known) -> Iterator[Di
     paths = facts_paths(test)
     if all(path in suite.facts for path in paths):
         nodes = [n for p in paths for n in suite.facts[p]] if paths else list(policy.nodes)
-        yield from _check_nodes(test, nodes)
+        yield from _check_nodes(test, nodes, known)
         names = [node.name for node in nodes]
     else:
         names = []
@@ -80,33 +109,30 @@ def _check(test: Loaded[PolicyTest], suite: Suite, known: _Known) -> Iterator[Di
     for i, thread in enumerate(spec.threads):
         route: tuple[str | int, ...] = ("spec", "threads", i, "expect")
         expect = thread.expect
-        yield from _name_exists(test, (*route, "intent"), "intent", expect.intent, known.intents)
-        if expect.unit is not None and expect.unit.split("/")[0] not in known.unread:
-            yield from _name_exists(test, (*route, "unit"), "unit", expect.unit, known.units)
-        yield from _name_exists(test, (*route, "tier"), "tier", expect.tier, tiers)
-        if not known.unread:
-            yield from _name_exists(test, (*route, "lane"), "lane", expect.lane, known.lanes)
+        yield from known.check(test, (*route, "intent"), "intent", expect.intent, known.intents)
+        yield from known.check(test, (*route, "unit"), "unit", expect.unit, known.units)
+        yield from known.check(test, (*route, "tier"), "tier", expect.tier, tiers)
+        yield from known.check(test, (*route, "lane"), "lane", expect.lane, known.lanes)
         yield from _check_others(test, (*route, "notSharingWith"), expect.not_sharing_with, known)
     for i, lane in enumerate(spec.lanes):
         route = ("spec", "lanes", i)
-        if not known.unread:
-            yield from _name_exists(test, (*route, "name"), "lane", lane.name, known.lanes)
-        yield from _name_exists(test, (*route, "tier"), "tier", lane.tier, tiers)
+        yield from known.check(test, (*route, "name"), "lane", lane.name, known.lanes)
+        yield from known.check(test, (*route, "tier"), "tier", lane.tier, tiers)
         yield from _check_others(test, (*route, "notSharingWith"), lane.not_sharing_with, known)
     for key in ("present", "absent"):
         items: tuple[FindingTest, ...] = getattr(spec.findings, key, ())
         for i, item in enumerate(items):
             route = ("spec", "findings", key, i)
             yield from _check_code(test, route, item.code)
-            yield from _name_exists(test, (*route, "intent"), "intent", item.intent, known.intents)
+            yield from known.check(test, (*route, "intent"), "intent", item.intent, known.intents)
             if names:
-                yield from _name_exists(test, (*route, "node"), "node", item.node, names)
+                yield from known.check(test, (*route, "node"), "node", item.node, names)
             files = {*policy.files, *paths}
-            yield from _name_exists(test, (*route, "file"), "file", item.file, files)
+            yield from known.check(test, (*route, "file"), "file", item.file, files)
 
 
 def _check_nodes(
-    test: Loaded[PolicyTest], nodes: Sequence[Loaded[NodeFacts]]
+    test: Loaded[PolicyTest], nodes: Sequence[Loaded[NodeFacts]], known: _Known
 ) -> Iterator[Diagnostic]:
     selector = test.model.spec.nodes
     if selector is None or not nodes:
@@ -114,10 +140,10 @@ def _check_nodes(
     have = [node.name for node in nodes]
     unknown = False
     for i, name in enumerate(selector.names or ()):
-        for found in _name_exists(test, ("spec", "nodes", "names", i), "node", name, have):
+        for found in known.check(test, ("spec", "nodes", "names", i), "node", name, have):
             unknown = True
             yield found
-    if not unknown and not nodes_of(test, nodes):
+    if not unknown and not nodes_of(test, nodes) and not known.lost("node"):
         yield codes.SELECTS_NO_NODE.at(
             test.key_span("spec", "nodes"),
             f"{test.name} selects none of the nodes ({_listed(have)})",
@@ -128,11 +154,9 @@ def _check_nodes(
 def _check_others(
     test: Loaded[PolicyTest], route: tuple[str | int, ...], names: Sequence[str], known: _Known
 ) -> Iterator[Diagnostic]:
-    if known.unread:  # their lanes and units are not known
-        return
     everything = {HOUSEKEEPING, LEFTOVERS, *known.intents, *known.lanes, *known.units}
     for i, name in enumerate(names):
-        yield from _name_exists(test, (*route, i), "lane, intent or unit", name, everything)
+        yield from known.check(test, (*route, i), _ANYWHERE, name, everything)
 
 
 def _check_code(
@@ -145,21 +169,6 @@ def _check_code(
             f"no finding has the code {name}",
             help="tierc rule lists all codes",
         )
-
-
-def _name_exists(
-    test: Loaded[PolicyTest],
-    route: tuple[str | int, ...],
-    word: str,
-    name: str | None,
-    known: Collection[str],
-) -> Iterator[Diagnostic]:
-    if name is None or name in known:
-        return
-    close = nearest(name, known)
-    others = f"known: {_listed(known)}" if known else ""
-    help = f"did you mean {close[0]}?" if close else others
-    yield codes.UNKNOWN_NAME.at(test.span(*route), f"there is no {word} {name!r}", help=help)
 
 
 def _listed(names: Collection[str]) -> str:

@@ -8,8 +8,10 @@ from functools import cached_property
 from itertools import groupby
 from typing import Final, NamedTuple
 
+from compiler.decode import Loaded
 from compiler.diagnostics import Span
 from compiler.graph import ordered
+from compiler.model.intent import Intent
 from compiler.resolve.conditions import (
     FIELDS,
     Texts,
@@ -30,6 +32,7 @@ __all__ = [
     "condition_meets",
     "parse_field",
     "rank",
+    "user_line",
     "user_place",
 ]
 
@@ -110,9 +113,13 @@ class Outcome(NamedTuple):
 
 
 def user_place(candidate: Candidate) -> Span:
-    """Return the user's line behind the rule: for profile and group names, the workload."""
-    intent = candidate.unit.intent
+    """Return the user's line behind a candidate."""
+    return user_line(candidate.unit.intent, candidate.matcher)
+
+
+def user_line(intent: Loaded[Intent] | None, matcher: Matcher) -> Span:
+    """Return the user's line behind a rule: for profile and group names, the workload."""
     if intent is None or intent.model.spec.workload.match is not None:
-        return candidate.matcher.span
+        return matcher.span
     work = intent.model.spec.workload
     return intent.span("spec", "workload", "engine" if work.engine is not None else "group")

@@ -150,17 +150,19 @@ def _finding(
     two = len(members) == 2
     said = [outcome[c.unit.name] for c in members]
     clash = _clash(said[0], said[1], tier_name) if two else _clashes(names, said, tier_name)
-    change = (
-        f"change one of these two lines: give {names[0]} or {names[1]} a higher precedence"
+    how = (
+        f"change one of these two lines: give {names[0]} or {names[1]} a higher precedence, "
+        "narrow one with workload.cgroup or workload.pods, or make its pattern narrower than the "
+        "other"
         if two
-        else f"change all but one of these lines: give {listed(names)} different precedences"
+        else f"change all but one of these lines: give {listed(names)} different precedences, or "
+        "narrow them with workload.cgroup or workload.pods until each thread belongs to one"
     )
     return codes.TIER_CONFLICT.at(
         user_place(last),
         f"{listed(names)} {'both' if two else 'all'} claim {_threads(members, seen)}, with {clash}",
         related=[Related(user_place(c), f"{c.intent} claims them here") for c in others],
-        help=f"{change}, narrow one with workload.cgroup or workload.pods, or make its pattern "
-        "narrower than the other" + ("" if two else "s"),
+        help=how,
     )
 
 

@@ -8,327 +8,170 @@
 # else. On a machine with another CPU layout, or while /etc/tierc/disabled exists, it puts back
 # what it changed and applies nothing. Usage and exit codes: apply.sh --help
 #
-# Mode: sched_ext
-# Lane serving: CPUs 5-9,15 (guarded) for chat
-# Left out: node: taskset leaves out placing interrupts
-# Left out: node: taskset leaves out tier weights, slices and preemption
+# Mode sched_ext: the seeds in ../bpf are for a scheduler that enforces this plan. Run this script
+# on nodes where no such scheduler is loaded, or to keep the lanes when it is unloaded. Running both
+# is safe: sched_ext never runs a thread outside its affinity. But affinity is strict where a
+# scheduler may lend CPUs, so once the scheduler is trusted, run revert.sh and leave it to that.
+#
+# Lane serving: guarded, for chat
+# 2 parts of the policy are not in this script:
+#   taskset leaves out placing interrupts
+#   taskset leaves out tier weights, slices and preemption
 
 set -u
 
 MODE=sched_ext
 
+# The CPUs, by the names that the rules use. With fewer than "min" of them a thread is left alone.
+#   lane:NAME     the lane's                shared     in no guarded and no exclusive lane
+#   all           all that tierc may use    leftovers  in no lane, and not kept for node software
+#   housekeeping  kept for node software    D1, D2...  others
+cpu_lists() {
+  cat <<'END'
+# name        min  CPUs
+lane:serving  2    5-9,15
+all           1    0-19
+shared        1    0-4,10-14,16-19
+leftovers     1    2-4,10-14,16-19
+END
+}
+
 # The rules in order; the first that matches a thread has it.
-#   move    its threads get these CPUs, if at least "min" of them can be had
+#   move    its threads get these CPUs
 #   keep    its threads stay as they are: any CPU
 #   spawns  its threads stay as they are: what the process starts would inherit its CPUs
-#
-# rule  how     CPUs             min  tier         lane     intent      unit
-RULES='
-0       move    5-9,15           2    interactive  serving  chat        chat/ipc
-1       move    5-9,15           2    latency      serving  chat        chat/engine-step
-2       move    5-9,15           2    latency      serving  chat        chat/engine-step
-3       move    5-9,15           2    interactive  serving  chat        chat/ipc
-4       move    5-9,15           2    interactive  serving  chat        chat/ipc
-5       move    5-9,15           2    interactive  serving  chat        chat/api
-6       move    5-9,15           2    interactive  serving  chat        chat/dp-coordinator
-7       move    5-9,15           2    latency      serving  chat        chat/engine-step
-8       move    5-9,15           2    interactive  serving  chat        chat/api
-9       move    5-9,15           2    interactive  serving  chat        chat/api
-10      move    5-9,15           2    interactive  serving  chat        chat/api
-11      move    5-9,15           2    interactive  serving  chat        chat/api
-12      move    5-9,15           2    interactive  serving  chat        chat/api
-13      move    2-4,10-14,16-19  1    background   -        batch       batch
-14      move    2-4,10-14,16-19  1    background   -        batch       batch
-15      keep    0-19             1    latency      -        -           node/gpu-driver
-16      keep    0-19             1    latency      -        -           node/gpu-driver
-17      keep    0-19             1    latency      -        -           node/gpu-driver
-18      keep    0-19             1    latency      -        -           node/gpu-driver
-19      keep    0-19             1    latency      -        -           node/gpu-driver
-20      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-21      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-22      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-23      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-24      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
-25      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-26      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-27      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-28      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-29      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
-30      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-31      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-32      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-33      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-34      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
-35      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-36      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-37      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
-38      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-39      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
-40      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-41      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
-42      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-43      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-44      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
-45      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
-46      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-47      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
-48      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-49      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-50      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-51      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
-52      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
-53      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
-54      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
-55      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-56      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
-57      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-58      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-59      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-60      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-61      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-62      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
-63      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
-64      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
-65      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
-66      move    0-4,10-14,16-19  1    system       -        node-infra  node-infra
-67      spawns  0-4,10-14,16-19  1    system       -        node-infra  node-infra
-'
+# Rules of plan.json that are treated alike and differ only in a name share an entry, where their
+# order makes no difference. The indented lines say what an entry matches, for the reader: a comm is
+# a thread's name, a leaderComm its process's, and the tests themselves are in open_rules, names,
+# cgroup_globs and command_lines.
+rules() {
+  cat <<'END'
+# id  how     CPUs          tier         unit                 rules
+0     move    lane:serving  interactive  chat/ipc             0
+        comm "ZMQbg/*" and leaderComm "python*" and cgroup "system.slice/**"
+        and cmdline "^([^ ]*/)?python[0-9.]*( -[^ ]+)* -m vllm\.entrypoints\.openai\.api_server( |$)"
+1     move    lane:serving  latency      chat/engine-step     1-2
+        comm "EngineCore*" | "Thread-*" and leaderComm "VLLM::EngineCor"
+        and cgroup "system.slice/**"
+3     move    lane:serving  interactive  chat/ipc             3
+        comm "ZMQbg/*" and leaderComm "VLLM::*" and cgroup "system.slice/**"
+4     move    lane:serving  interactive  chat/ipc             4
+        comm "ZMQbg/*" and leaderComm "vllm" and cgroup "system.slice/**"
+5     move    lane:serving  interactive  chat/api             5,8-9
+        comm "VLLM::APIServer" | "vllm" | "vllm-rs" and cgroup "system.slice/**"
+6     move    lane:serving  interactive  chat/dp-coordinator  6
+        comm "VLLM::DPCoordin" and cgroup "system.slice/**"
+7     move    lane:serving  latency      chat/engine-step     7
+        comm "VLLM::EngineCor" and cgroup "system.slice/**"
+10    move    lane:serving  interactive  chat/api             10
+        leaderComm "VLLM::APIServer" and cgroup "system.slice/**"
+11    move    lane:serving  interactive  chat/api             11
+        leaderComm "vllm" and cgroup "system.slice/**"
+12    move    lane:serving  interactive  chat/api             12
+        cgroup "system.slice/**"
+        and cmdline "^([^ ]*/)?python[0-9.]*( -[^ ]+)* -m vllm\.entrypoints\.openai\.api_server( |$)"
+13    move    leftovers     background   batch                13
+        cgroup "ci.slice/**"
+14    move    leftovers     background   batch                14
+        comm "stress-ng*"
+15    keep    all           latency      node/gpu-driver      15-19
+        kthread "UVM GPU*" | "UVM global queu" | "nv_open_q" | "nv_queue" | "nvidia"
+20    spawns  shared        system       node-infra           20-23,25-28,30-33,35-36,38,40,42-43,46,48-50,55,57-61,67
+        comm "NetworkManager" | "agetty" | "atd" | "calico-node" | "cilium-agent" | "conmon" |
+        "containerd" | "containerd-shim" | "crio" | "cron" | "crond" | "crun" |
+        "dbus-broker-lau" | "dbus-daemon" | "dockerd" | "flanneld" | "k3s-agent" | "k3s-server" |
+        "kube-proxy" | "kubelet" | "kubelite" | "login" | "rke2" | "runc" | "sshd" |
+        "sshd-session" | "systemd" | "systemd-executo" | "systemd-udevd"
+24    move    shared        system       node-infra           24,29,34,37,39,41,44-45,47,51-54,56,62-66
+        comm "chronyd" | "coredns" | "dbus-broker" | "docker-proxy" | "etcd" | "irqbalance" |
+        "kube-apiserver" | "kube-controller" | "kube-scheduler" | "nv-fabricmanage" |
+        "nvidia-device-p" | "nvidia-persiste" | "polkitd" | "rsyslogd" | "systemd-journal" |
+        "systemd-logind" | "systemd-network" | "systemd-resolve" | "systemd-timesyn"
+END
+}
 
 # The control groups they ask for, from the root of the tree: number and regular expression.
-#   0 is ci.slice/**
-#   1 is system.slice/**
-CGROUPS='
+#   0 is "ci.slice/**"
+#   1 is "system.slice/**"
+cgroup_globs() {
+  cat <<'END'
 0 ^ci[.]slice(/.*)?$
 1 ^system[.]slice(/.*)?$
-'
+END
+}
 
-# The command lines they ask for: rule and regular expression.
-CMDLINES='
-0 ^([^ ]*/)?python[.0-9]*( -[^ ]+)* -m vllm[.]entrypoints[.]openai[.]api_server( |$)
-12 ^([^ ]*/)?python[.0-9]*( -[^ ]+)* -m vllm[.]entrypoints[.]openai[.]api_server( |$)
-'
+# The command lines they ask for: entries and regular expression.
+command_lines() {
+  cat <<'END'
+0,12 ^([^ ]*/)?python[.0-9]*( -[^ ]+)* -m vllm[.]entrypoints[.]openai[.]api_server( |$)
+END
+}
 
-# Rules whose names need nothing, and those that look at the command line.
+# Entries that take every name, and those that look at the command line.
 ANY_NAME=' 10 11 12 13 '
 BY_CMDLINE=' 0 12 '
 
-# Sets $open: the rules that may have a thread of this process ($kind, $leader, control group).
+# Sets $open: the entries that may have a thread of this process ($kind, $leader, control group).
+# shellcheck disable=SC2016 # a $ in a name is only a $
 open_rules() {
   open=
   case $kind in
   user)
     case $leader in 'python'*) in_cgroup 1 && open="$open 0" ;; esac # chat/ipc
     case $leader in 'VLLM::EngineCor') in_cgroup 1 && open="$open 1" ;; esac # chat/engine-step
-    case $leader in 'VLLM::EngineCor') in_cgroup 1 && open="$open 2" ;; esac # chat/engine-step
     case $leader in 'VLLM::'*) in_cgroup 1 && open="$open 3" ;; esac # chat/ipc
     case $leader in 'vllm') in_cgroup 1 && open="$open 4" ;; esac # chat/ipc
     in_cgroup 1 && open="$open 5" # chat/api
     in_cgroup 1 && open="$open 6" # chat/dp-coordinator
     in_cgroup 1 && open="$open 7" # chat/engine-step
-    in_cgroup 1 && open="$open 8" # chat/api
-    in_cgroup 1 && open="$open 9" # chat/api
     case $leader in 'VLLM::APIServer') in_cgroup 1 && open="$open 10" ;; esac # chat/api
     case $leader in 'vllm') in_cgroup 1 && open="$open 11" ;; esac # chat/api
     in_cgroup 1 && open="$open 12" # chat/api
     in_cgroup 0 && open="$open 13" # batch
     open="$open 14" # batch
     open="$open 20" # node-infra
-    open="$open 21" # node-infra
-    open="$open 22" # node-infra
-    open="$open 23" # node-infra
     open="$open 24" # node-infra
-    open="$open 25" # node-infra
-    open="$open 26" # node-infra
-    open="$open 27" # node-infra
-    open="$open 28" # node-infra
-    open="$open 29" # node-infra
-    open="$open 30" # node-infra
-    open="$open 31" # node-infra
-    open="$open 32" # node-infra
-    open="$open 33" # node-infra
-    open="$open 34" # node-infra
-    open="$open 35" # node-infra
-    open="$open 36" # node-infra
-    open="$open 37" # node-infra
-    open="$open 38" # node-infra
-    open="$open 39" # node-infra
-    open="$open 40" # node-infra
-    open="$open 41" # node-infra
-    open="$open 42" # node-infra
-    open="$open 43" # node-infra
-    open="$open 44" # node-infra
-    open="$open 45" # node-infra
-    open="$open 46" # node-infra
-    open="$open 47" # node-infra
-    open="$open 48" # node-infra
-    open="$open 49" # node-infra
-    open="$open 50" # node-infra
-    open="$open 51" # node-infra
-    open="$open 52" # node-infra
-    open="$open 53" # node-infra
-    open="$open 54" # node-infra
-    open="$open 55" # node-infra
-    open="$open 56" # node-infra
-    open="$open 57" # node-infra
-    open="$open 58" # node-infra
-    open="$open 59" # node-infra
-    open="$open 60" # node-infra
-    open="$open 61" # node-infra
-    open="$open 62" # node-infra
-    open="$open 63" # node-infra
-    open="$open 64" # node-infra
-    open="$open 65" # node-infra
-    open="$open 66" # node-infra
-    open="$open 67" # node-infra
     ;;
   kernel)
     open="$open 15" # node/gpu-driver
-    open="$open 16" # node/gpu-driver
-    open="$open 17" # node/gpu-driver
-    open="$open 18" # node/gpu-driver
-    open="$open 19" # node/gpu-driver
     ;;
   *) ;;
   esac
 }
 
-# Whether the name of a thread ($comm) is in any rule, and whether rule $1 takes it.
-is_named() {
+# Sets $named: the entries that take the name of a thread ($comm).
+# shellcheck disable=SC2016 # a $ in a name is only a $
+names() {
+  named=
+  case $comm in 'ZMQbg/'*) named="$named 0" ;; esac # chat/ipc
   case $comm in
-  'EngineCore'* | \
-  'NetworkManager' | \
-  'Thread-'* | \
-  'UVM GPU'* | \
-  'UVM global queu' | \
-  'VLLM::APIServer' | \
-  'VLLM::DPCoordin' | \
-  'VLLM::EngineCor' | \
-  'ZMQbg/'* | \
-  'agetty' | \
-  'atd' | \
-  'calico-node' | \
-  'chronyd' | \
-  'cilium-agent' | \
-  'conmon' | \
-  'containerd' | \
-  'containerd-shim' | \
-  'coredns' | \
-  'crio' | \
-  'cron' | \
-  'crond' | \
-  'crun' | \
-  'dbus-broker' | \
-  'dbus-broker-lau' | \
-  'dbus-daemon' | \
-  'docker-proxy' | \
-  'dockerd' | \
-  'etcd' | \
-  'flanneld' | \
-  'irqbalance' | \
-  'k3s-agent' | \
-  'k3s-server' | \
-  'kube-apiserver' | \
-  'kube-controller' | \
-  'kube-proxy' | \
-  'kube-scheduler' | \
-  'kubelet' | \
-  'kubelite' | \
-  'login' | \
-  'nv-fabricmanage' | \
-  'nv_open_q' | \
-  'nv_queue' | \
-  'nvidia' | \
-  'nvidia-device-p' | \
-  'nvidia-persiste' | \
-  'polkitd' | \
-  'rke2' | \
-  'rsyslogd' | \
-  'runc' | \
-  'sshd' | \
-  'sshd-session' | \
-  'stress-ng'* | \
-  'systemd' | \
-  'systemd-executo' | \
-  'systemd-journal' | \
-  'systemd-logind' | \
-  'systemd-network' | \
-  'systemd-resolve' | \
-  'systemd-timesyn' | \
-  'systemd-udevd' | \
-  'vllm' | \
-  'vllm-rs') return 0 ;;
-  *) return 1 ;;
-  esac
-}
-name_fits() {
-  case $1 in
-  0) case $comm in 'ZMQbg/'*) return 0 ;; esac ;; # chat/ipc
-  1) case $comm in 'EngineCore'*) return 0 ;; esac ;; # chat/engine-step
-  2) case $comm in 'Thread-'*) return 0 ;; esac ;; # chat/engine-step
-  3) case $comm in 'ZMQbg/'*) return 0 ;; esac ;; # chat/ipc
-  4) case $comm in 'ZMQbg/'*) return 0 ;; esac ;; # chat/ipc
-  5) case $comm in 'VLLM::APIServer') return 0 ;; esac ;; # chat/api
-  6) case $comm in 'VLLM::DPCoordin') return 0 ;; esac ;; # chat/dp-coordinator
-  7) case $comm in 'VLLM::EngineCor') return 0 ;; esac ;; # chat/engine-step
-  8) case $comm in 'vllm') return 0 ;; esac ;; # chat/api
-  9) case $comm in 'vllm-rs') return 0 ;; esac ;; # chat/api
-  14) case $comm in 'stress-ng'*) return 0 ;; esac ;; # batch
-  15) case $comm in 'UVM GPU'*) return 0 ;; esac ;; # node/gpu-driver
-  16) case $comm in 'UVM global queu') return 0 ;; esac ;; # node/gpu-driver
-  17) case $comm in 'nv_open_q') return 0 ;; esac ;; # node/gpu-driver
-  18) case $comm in 'nv_queue') return 0 ;; esac ;; # node/gpu-driver
-  19) case $comm in 'nvidia') return 0 ;; esac ;; # node/gpu-driver
-  20) case $comm in 'NetworkManager') return 0 ;; esac ;; # node-infra
-  21) case $comm in 'agetty') return 0 ;; esac ;; # node-infra
-  22) case $comm in 'atd') return 0 ;; esac ;; # node-infra
-  23) case $comm in 'calico-node') return 0 ;; esac ;; # node-infra
-  24) case $comm in 'chronyd') return 0 ;; esac ;; # node-infra
-  25) case $comm in 'cilium-agent') return 0 ;; esac ;; # node-infra
-  26) case $comm in 'conmon') return 0 ;; esac ;; # node-infra
-  27) case $comm in 'containerd') return 0 ;; esac ;; # node-infra
-  28) case $comm in 'containerd-shim') return 0 ;; esac ;; # node-infra
-  29) case $comm in 'coredns') return 0 ;; esac ;; # node-infra
-  30) case $comm in 'crio') return 0 ;; esac ;; # node-infra
-  31) case $comm in 'cron') return 0 ;; esac ;; # node-infra
-  32) case $comm in 'crond') return 0 ;; esac ;; # node-infra
-  33) case $comm in 'crun') return 0 ;; esac ;; # node-infra
-  34) case $comm in 'dbus-broker') return 0 ;; esac ;; # node-infra
-  35) case $comm in 'dbus-broker-lau') return 0 ;; esac ;; # node-infra
-  36) case $comm in 'dbus-daemon') return 0 ;; esac ;; # node-infra
-  37) case $comm in 'docker-proxy') return 0 ;; esac ;; # node-infra
-  38) case $comm in 'dockerd') return 0 ;; esac ;; # node-infra
-  39) case $comm in 'etcd') return 0 ;; esac ;; # node-infra
-  40) case $comm in 'flanneld') return 0 ;; esac ;; # node-infra
-  41) case $comm in 'irqbalance') return 0 ;; esac ;; # node-infra
-  42) case $comm in 'k3s-agent') return 0 ;; esac ;; # node-infra
-  43) case $comm in 'k3s-server') return 0 ;; esac ;; # node-infra
-  44) case $comm in 'kube-apiserver') return 0 ;; esac ;; # node-infra
-  45) case $comm in 'kube-controller') return 0 ;; esac ;; # node-infra
-  46) case $comm in 'kube-proxy') return 0 ;; esac ;; # node-infra
-  47) case $comm in 'kube-scheduler') return 0 ;; esac ;; # node-infra
-  48) case $comm in 'kubelet') return 0 ;; esac ;; # node-infra
-  49) case $comm in 'kubelite') return 0 ;; esac ;; # node-infra
-  50) case $comm in 'login') return 0 ;; esac ;; # node-infra
-  51) case $comm in 'nv-fabricmanage') return 0 ;; esac ;; # node-infra
-  52) case $comm in 'nvidia-device-p') return 0 ;; esac ;; # node-infra
-  53) case $comm in 'nvidia-persiste') return 0 ;; esac ;; # node-infra
-  54) case $comm in 'polkitd') return 0 ;; esac ;; # node-infra
-  55) case $comm in 'rke2') return 0 ;; esac ;; # node-infra
-  56) case $comm in 'rsyslogd') return 0 ;; esac ;; # node-infra
-  57) case $comm in 'runc') return 0 ;; esac ;; # node-infra
-  58) case $comm in 'sshd') return 0 ;; esac ;; # node-infra
-  59) case $comm in 'sshd-session') return 0 ;; esac ;; # node-infra
-  60) case $comm in 'systemd') return 0 ;; esac ;; # node-infra
-  61) case $comm in 'systemd-executo') return 0 ;; esac ;; # node-infra
-  62) case $comm in 'systemd-journal') return 0 ;; esac ;; # node-infra
-  63) case $comm in 'systemd-logind') return 0 ;; esac ;; # node-infra
-  64) case $comm in 'systemd-network') return 0 ;; esac ;; # node-infra
-  65) case $comm in 'systemd-resolve') return 0 ;; esac ;; # node-infra
-  66) case $comm in 'systemd-timesyn') return 0 ;; esac ;; # node-infra
-  67) case $comm in 'systemd-udevd') return 0 ;; esac ;; # node-infra
-  *) return 0 ;;
-  esac
-  return 1
+  'EngineCore'* | 'Thread-'*) named="$named 1" ;;
+  esac # chat/engine-step
+  case $comm in 'ZMQbg/'*) named="$named 3" ;; esac # chat/ipc
+  case $comm in 'ZMQbg/'*) named="$named 4" ;; esac # chat/ipc
+  case $comm in
+  'VLLM::APIServer' | 'vllm' | 'vllm-rs') named="$named 5" ;;
+  esac # chat/api
+  case $comm in 'VLLM::DPCoordin') named="$named 6" ;; esac # chat/dp-coordinator
+  case $comm in 'VLLM::EngineCor') named="$named 7" ;; esac # chat/engine-step
+  case $comm in 'stress-ng'*) named="$named 14" ;; esac # batch
+  case $comm in
+  'UVM GPU'* | 'UVM global queu' | 'nv_open_q' | 'nv_queue' | 'nvidia') named="$named 15" ;;
+  esac # node/gpu-driver
+  case $comm in
+  'NetworkManager' | 'agetty' | 'atd' | 'calico-node' | 'cilium-agent' | 'conmon' | 'containerd' | \
+    'containerd-shim' | 'crio' | 'cron' | 'crond' | 'crun' | 'dbus-broker-lau' | 'dbus-daemon' | \
+    'dockerd' | 'flanneld' | 'k3s-agent' | 'k3s-server' | 'kube-proxy' | 'kubelet' | 'kubelite' | \
+    'login' | 'rke2' | 'runc' | 'sshd' | 'sshd-session' | 'systemd' | 'systemd-executo' | \
+    'systemd-udevd') named="$named 20" ;;
+  esac # node-infra
+  case $comm in
+  'chronyd' | 'coredns' | 'dbus-broker' | 'docker-proxy' | 'etcd' | 'irqbalance' | \
+    'kube-apiserver' | 'kube-controller' | 'kube-scheduler' | 'nv-fabricmanage' | \
+    'nvidia-device-p' | 'nvidia-persiste' | 'polkitd' | 'rsyslogd' | 'systemd-journal' | \
+    'systemd-logind' | 'systemd-network' | 'systemd-resolve' | \
+    'systemd-timesyn') named="$named 24" ;;
+  esac # node-infra
 }
 
 # The machine the plan is for.
@@ -367,13 +210,15 @@ usage: apply.sh [--dry-run] [--watch SECONDS] [--state DIR] [--quiet]
 Gives the threads that the policy names their CPUs. revert.sh undoes it.
 
   --dry-run         print what would change, a line a thread; change nothing
-  --watch SECONDS   repeat until stopped; SIGTERM and SIGINT end it and revert nothing
+  --watch SECONDS   repeat until stopped, telling news only; SIGTERM and SIGINT end it and revert
+                    nothing
   --state DIR       where to record what was changed (default /var/lib/tierc/taskset)
   --quiet           print warnings only
   --fingerprint     print what identifies this machine's CPUs, and stop
   --help            print this
 
-While /etc/tierc/disabled exists, everything is put back and nothing is applied.
+While /etc/tierc/disabled exists, everything is put back and nothing is applied. It is looked for
+when a run starts, and in each cycle of --watch.
 
 exit codes: 0 done, also when there was nothing to do
             1 some threads could not be set or put back
@@ -442,6 +287,7 @@ start_up() {
   umask 077
   work=$(mktemp -d "${TMPDIR:-/tmp}/tierc.XXXXXX") || die "$BROKEN" "no temporary directory"
   export work
+  : >"$work/told"
   boot=-
   { IFS= read -r boot <"$PROC/sys/kernel/random/boot_id"; } 2>/dev/null || boot=-
   [ -n "$DRY" ] || take_lock
@@ -764,7 +610,8 @@ machine_difference() {
 # walks the host's tree, because /proc/PID/cgroup hides what is outside the reader's namespace.
 walk_cgroups() {
   : >"$work/groups"
-  [ -n "$CGROUPS" ] || return 0
+  globs=$(cgroup_globs)
+  [ -n "$globs" ] || return 0
   if [ -f "$CGROUP/cgroup.controllers" ]; then
     tree=$CGROUP
   elif [ -f "$CGROUP/unified/cgroup.procs" ]; then # hybrid: systemd keeps both trees alike
@@ -775,9 +622,9 @@ walk_cgroups() {
     warn_once "no control group tree in $CGROUP: the rules that ask for a control group are inactive"
     return 0
   fi
-  (cd "$tree" && find . -type d 2>/dev/null) | CGROUPS=$CGROUPS awk '
+  (cd "$tree" && find . -type d 2>/dev/null) | GLOBS=$globs awk '
     BEGIN {
-      n = split(ENVIRON["CGROUPS"], lines, "\n")
+      n = split(ENVIRON["GLOBS"], lines, "\n")
       for (i = 1; i <= n; i++) {
         cut = index(lines[i], " ")
         if (cut) ere[substr(lines[i], 1, cut - 1)] = substr(lines[i], cut + 1)
@@ -850,14 +697,16 @@ END
       comm=$text
     fi
     [ "$kind" = user ] || kernel_name
-    if [ -n "$any" ] || is_named; then scan_thread; fi
+    names
+    [ -z "$any$named" ] || scan_thread
   done
   [ -z "$asked" ] || printf '%s\n' "$pid" >&4
 }
 
-# What /proc shows of a kernel thread may be longer than its name: cut it to what the kernel has.
+# /proc shows more of a kernel thread than the 15 bytes of its name, which are all that a scheduler
+# and the rules see: behind the name of a worker what it works on, and the whole of a long name.
 kernel_name() {
-  case $comm in kworker/[0-9u]*) comm=${comm%%[-+]*} ;; esac # what a worker works on
+  case $comm in kworker/[0-9u]*) comm=${comm%%[-+]*} ;; esac
   rest=${comm#???????????????}
   [ "$rest" = "$comm" ] || comm=${comm%"$rest"}
 }
@@ -865,23 +714,28 @@ kernel_name() {
 scan_thread() {
   found=
   for rule in $open; do
-    name_fits "$rule" || continue
+    case "$ANY_NAME$named " in *" $rule "*) ;; *) continue ;; esac
     found="$found $rule"
     case $BY_CMDLINE in *" $rule "*) asked=1 ;; *) break ;; esac
   done
   [ -z "$found" ] || printf '%s\n' "$tid $pid$found" >&3
 }
 
-# Makes work/argv: "PID COMMAND LINE", with spaces for NUL and newline. The NULs at the end, which
-# programs that write a title leave, are no part of it. Other bytes no pattern can name stay apart.
-read_argv() {
+# Makes work/hits: "N ENTRY,..." where the N-th process of work/asked has a command line that these
+# entries take. NUL and newline read as spaces; the NULs at the end, which programs that write a
+# title leave, are no part of it. No command line matches nothing. grep rather than awk: mawk 1.3.4
+# dies of anchors inside an expression.
+match_command_lines() {
   while read -r pid; do
-    printf '%s ' "$pid"
     { tr '\001\000\n' '\002\001 ' <"$PROC/$pid/cmdline"; } 2>/dev/null
     printf '\n'
   done <"$work/asked" | awk '
     BEGIN { nul = sprintf("%c", 1) }
     { sub(nul "+$", ""); gsub(nul, " "); print }' >"$work/argv"
+  [ -s "$work/argv" ] || return 0
+  while IFS= read -r line; do
+    grep -anE -e "${line#* }" "$work/argv" | sed -e '/^[0-9]*:$/d' -e "s/:.*/ ${line%% *}/"
+  done <"$work/cmdlines" >"$work/hits"
 }
 
 # --- Looking closer: the threads that may change ------------------------------------------------
@@ -889,6 +743,11 @@ read_argv() {
 # grep_files SUFFIX PATTERN: "PATH:LINE" of files in /proc, for the directories on stdin. Files
 # that vanish are left out.
 grep_files() { (cd "$PROC" && sed "s,\$,/$1," | xargs grep -Hs -- "$2" /dev/null); }
+
+# Empties what scan finds for decide, and the tables it goes by.
+clear_findings() {
+  for file in cpus rules cmdlines matched asked hits; do : >"$work/$file"; done
+}
 
 # Makes the files that decide reads. Beside the matched threads it looks at every thread of the
 # processes we changed and of those they started: affinity is inherited.
@@ -990,7 +849,7 @@ function first_rule(t,   list, n, i, p) {
   n = split(rules[t], list, " ")
   p = process[t]
   for (i = 1; i <= n; i++)
-    if (!(list[i] in ere) || (argv[p] != "" && argv[p] ~ ere[list[i]])) return list[i]
+    if (!(list[i] in by_cmdline) || ((list[i], p) in hit)) return list[i]
   return ""
 }
 function skip(why, unit) {
@@ -1076,18 +935,29 @@ BEGIN {
   next_state = ENVIRON["work"] "/next"
   skipped = ENVIRON["work"] "/skips"
 }
-what == "rules" && NF {
+what == "cpus" {
+  least[$1] = $2
+  listed[$1] = $3
+}
+what == "rules" {
   how[$1] = $2
-  cpus[$1] = $3
-  min[$1] = $4
-  unit_of[$1] = $NF
-  if (!($NF in listed)) {
-    listed[$NF] = 1
-    units[++unit_count] = $NF
+  cpus[$1] = listed[$3]
+  min[$1] = least[$3]
+  unit_of[$1] = $5
+  if (!($5 in is_unit)) {
+    is_unit[$5] = 1
+    units[++unit_count] = $5
   }
 }
-what == "cmdlines" { i = index($0, " "); if (i) ere[substr($0, 1, i - 1)] = substr($0, i + 1) }
-what == "argv" { i = index($0, " "); argv[substr($0, 1, i - 1)] = substr($0, i + 1) }
+what == "cmdlines" {
+  n = split($1, list, ",")
+  while (n) by_cmdline[list[n--]] = 1
+}
+what == "asked" { asked[FNR] = $1 }
+what == "hits" {
+  n = split($2, list, ",")
+  while (n) hit[list[n--], asked[$1]] = 1
+}
 what == "state" {
   start[$1] = $2
   pid_of[$1] = $3
@@ -1160,8 +1030,8 @@ END {
 
 decide() {
   for file in actions next skips units counts; do : >"$work/$file"; done
-  awk "$CPUS$DECIDE" what=rules "$work/rules" what=cmdlines "$work/cmdlines" \
-    what=argv "$work/argv" what=state "$work/state" what=matched "$work/matched" \
+  awk "$CPUS$DECIDE" what=cpus "$work/cpus" what=rules "$work/rules" \
+    what=cmdlines "$work/cmdlines" what=asked "$work/asked" what=hits "$work/hits" what=state "$work/state" what=matched "$work/matched" \
     what=limits "$work/limits" what=procs "$work/procs" what=stats "$work/stats" \
     what=masks "$work/masks" what=cpusets "$work/cpusets" || die "$BROKEN" "awk failed; nothing was changed"
   [ -s "$work/counts" ] || die "$BROKEN" "awk was stopped; nothing was changed"
@@ -1178,15 +1048,30 @@ pin() { # TID PID CPUS: false only when a thread that still is there could not b
   return 1
 }
 
+# Says what a dry run would do, but nothing that it said in the cycle before. Sets $news if it is
+# not the same.
+tell_actions() {
+  while read -r verb _; do
+    case $verb in set) changed=$((changed + 1)) ;; *) restored=$((restored + 1)) ;; esac
+  done <"$work/actions"
+  news=
+  # shellcheck disable=SC2034 # read by apply.sh
+  cmp -s "$work/actions" "$work/told" || news=1
+  awk 'what == "told" { told[$0] = 1; next } !($0 in told)' \
+    what=told "$work/told" what=actions "$work/actions" >"$work/untold"
+  while read -r verb _ _ _ _ _ _ description; do
+    [ "$verb" != set ] || verb=move
+    say "would $verb $description"
+  done <"$work/untold"
+  mv -f "$work/actions" "$work/told"
+}
+
 # Does work/actions. The originals are on disk before the first thread is touched; afterwards the
 # state is what the kernel really has.
 act() {
   changed=0 restored=0 failed=0
   if [ -n "$DRY" ]; then
-    while read -r verb _ _ _ _ _ _ description; do
-      case $verb in set) verb=move changed=$((changed + 1)) ;; *) restored=$((restored + 1)) ;; esac
-      say "would $verb $description"
-    done <"$work/actions"
+    tell_actions
     return 0
   fi
   if ! [ -s "$work/actions" ]; then
@@ -1265,10 +1150,10 @@ ETC=${TIERC_ETC:-/etc/tierc}
 REFUSED=3 # another CPU layout than planned
 WATCH=
 PRINT_ONLY=
+OBSERVE= # the plan, not the caller, wants a dry run
 said=
 saying=
-last_total=
-LEFT_OUT=2
+cycles=0
 
 # With --watch, what was said in the last cycle is not said again.
 warn_once() {
@@ -1276,50 +1161,80 @@ warn_once() {
   saying=$saying$1$NL
 }
 
+# In mode observe the kill switch acts too, on what an earlier plan changed. Only then is the lock
+# needed.
+choose_dry_run() {
+  DRY=1
+  if ! [ -e "$ETC/disabled" ] || ! [ -e "$STATE/state" ]; then
+    [ -z "$locked" ] || rm -f -- "$STATE/lock"
+    locked=
+  elif [ -n "$locked" ]; then
+    DRY=
+  elif [ "$(id -u)" != 0 ]; then
+    warn_once "not root: what an earlier plan changed is not put back"
+  elif owner_lives; then
+    warn_once "$STATE is locked by process $owner_pid: putting back is left to that"
+  else
+    take_lock
+    DRY=
+  fi
+}
+
 cycle() {
   result=0
   release=
   said=$saying
   saying=
+  cycles=$((cycles + 1))
+  [ -z "$OBSERVE" ] || choose_dry_run
   read_machine
   if [ -e "$ETC/disabled" ]; then
     release="$ETC/disabled exists"
   elif ! is_planned_machine; then
-    release="the CPUs of this machine are not those of the plan"
+    release="the CPUs of this machine are not those of the plan:$NL$(machine_difference)"
     result=$REFUSED
   fi
   load_state
-  if [ "$MODE" = observe ] && [ -s "$work/state" ]; then
-    warn_once "some threads still have what an earlier plan gave them; revert.sh puts it back"
-  fi
-  for file in rules cmdlines argv matched asked; do : >"$work/$file"; done
+  clear_findings
   if [ -n "$release" ]; then
-    [ "$result" = 0 ] || release="$release:$NL$(machine_difference)"
-    warn_once "nothing is applied, and what was changed is put back: $release"
+    warn_once "nothing is applied: $release"
   else
-    printf '%s\n' "$RULES" >"$work/rules"
-    printf '%s\n' "$CMDLINES" >"$work/cmdlines"
+    cpu_lists | grep -v '^#' >"$work/cpus"
+    rules | grep '^[0-9]' >"$work/rules"
+    command_lines >"$work/cmdlines"
     scan
-    read_argv
+    match_command_lines
+  fi
+  if [ -s "$work/state" ]; then
+    case $MODE:$DRY:$release in
+    observe:1:*) warn_once "some threads still have what an earlier plan gave them; revert.sh puts it back" ;;
+    *::?*) warn_once "what was changed is put back" ;;
+    *:1:?*) warn_once "what was changed would be put back" ;;
+    esac
   fi
   look
   decide
   act
+  [ -n "$DRY" ] || case $changed:$restored:$failed in 0:0:0) news= ;; *) news=1 ;; esac
   while IFS= read -r line; do warn_once "$line"; done <"$work/skips"
   [ "$failed" = 0 ] || [ "$result" != 0 ] || result=$PARTLY
-  read -r matched right skipped alone _ <"$work/counts"
-  total="$matched matched, $changed changed, $right already right, $skipped skipped"
-  total="$total, $alone left alone, $restored restored, $failed failed"
-  case "$WATCH:$changed:$restored:$failed" in
-  [0-9]*:0:0:0) [ "$total" != "$last_total" ] || return 0 ;;
-  esac
-  last_total=$total
-  if [ -z "$QUIET" ]; then
+  [ -z "$QUIET" ] || return 0
+  if [ "$cycles" = 1 ]; then
     while IFS= read -r line; do say "$line"; done <"$work/units"
-    [ "$LEFT_OUT" = 0 ] || say "$LEFT_OUT parts of the policy are not in this script, see its head"
-    [ -z "$DRY" ] || total="dry run, nothing was touched: $total"
-    say "$total"
+    say "2 parts of the policy are not in this script, see its head"
+  elif [ -z "$news" ]; then
+    return 0
   fi
+  read -r matched right skipped alone _ <"$work/counts"
+  if [ -n "$DRY" ]; then
+    total="dry run, nothing was touched: $matched matched, $changed would change"
+    would="would be "
+  else
+    total="$matched matched, $changed changed"
+    would=
+  fi
+  total="$total, $right already right, $skipped skipped, $alone left alone"
+  say "$total, $restored ${would}restored, $failed failed"
 }
 
 while [ $# -gt 0 ]; do
@@ -1359,12 +1274,9 @@ if [ -n "$PRINT_ONLY" ]; then
   exit 0
 fi
 if [ "$MODE" = observe ] && [ -z "$DRY" ]; then
-  if [ -e "$ETC/disabled" ]; then
-    : # what an earlier plan changed is put back
-  else
-    DRY=1
-    say "the plan's mode is observe: this only reports what would change"
-  fi
+  OBSERVE=1
+  DRY=1
+  say "the plan's mode is observe: this only reports what would change"
 fi
 start_up
 cycle

@@ -12,7 +12,8 @@ usage() {
   cat <<'END'
 usage: revert.sh [--dry-run] [--state DIR] [--quiet]
 
-Puts back what apply.sh changed. Stop apply.sh --watch first, or create /etc/tierc/disabled.
+Puts back what apply.sh changed. Stop apply.sh --watch first. Or leave it running and create
+/etc/tierc/disabled: then it puts everything back itself, in its next cycle.
 
   --dry-run     print what would be put back, a line a thread; change nothing
   --state DIR   where apply.sh recorded it (default /var/lib/tierc/taskset)
@@ -85,6 +86,7 @@ start_up() {
   umask 077
   work=$(mktemp -d "${TMPDIR:-/tmp}/tierc.XXXXXX") || die "$BROKEN" "no temporary directory"
   export work
+  : >"$work/told"
   boot=-
   { IFS= read -r boot <"$PROC/sys/kernel/random/boot_id"; } 2>/dev/null || boot=-
   [ -n "$DRY" ] || take_lock
@@ -259,6 +261,11 @@ function norm(a) { return inter(a, a) }
 # that vanish are left out.
 grep_files() { (cd "$PROC" && sed "s,\$,/$1," | xargs grep -Hs -- "$2" /dev/null); }
 
+# Empties what scan finds for decide, and the tables it goes by.
+clear_findings() {
+  for file in cpus rules cmdlines matched asked hits; do : >"$work/$file"; done
+}
+
 # Makes the files that decide reads. Beside the matched threads it looks at every thread of the
 # processes we changed and of those they started: affinity is inherited.
 look() {
@@ -359,7 +366,7 @@ function first_rule(t,   list, n, i, p) {
   n = split(rules[t], list, " ")
   p = process[t]
   for (i = 1; i <= n; i++)
-    if (!(list[i] in ere) || (argv[p] != "" && argv[p] ~ ere[list[i]])) return list[i]
+    if (!(list[i] in by_cmdline) || ((list[i], p) in hit)) return list[i]
   return ""
 }
 function skip(why, unit) {
@@ -445,18 +452,29 @@ BEGIN {
   next_state = ENVIRON["work"] "/next"
   skipped = ENVIRON["work"] "/skips"
 }
-what == "rules" && NF {
+what == "cpus" {
+  least[$1] = $2
+  listed[$1] = $3
+}
+what == "rules" {
   how[$1] = $2
-  cpus[$1] = $3
-  min[$1] = $4
-  unit_of[$1] = $NF
-  if (!($NF in listed)) {
-    listed[$NF] = 1
-    units[++unit_count] = $NF
+  cpus[$1] = listed[$3]
+  min[$1] = least[$3]
+  unit_of[$1] = $5
+  if (!($5 in is_unit)) {
+    is_unit[$5] = 1
+    units[++unit_count] = $5
   }
 }
-what == "cmdlines" { i = index($0, " "); if (i) ere[substr($0, 1, i - 1)] = substr($0, i + 1) }
-what == "argv" { i = index($0, " "); argv[substr($0, 1, i - 1)] = substr($0, i + 1) }
+what == "cmdlines" {
+  n = split($1, list, ",")
+  while (n) by_cmdline[list[n--]] = 1
+}
+what == "asked" { asked[FNR] = $1 }
+what == "hits" {
+  n = split($2, list, ",")
+  while (n) hit[list[n--], asked[$1]] = 1
+}
 what == "state" {
   start[$1] = $2
   pid_of[$1] = $3
@@ -529,8 +547,8 @@ END {
 
 decide() {
   for file in actions next skips units counts; do : >"$work/$file"; done
-  awk "$CPUS$DECIDE" what=rules "$work/rules" what=cmdlines "$work/cmdlines" \
-    what=argv "$work/argv" what=state "$work/state" what=matched "$work/matched" \
+  awk "$CPUS$DECIDE" what=cpus "$work/cpus" what=rules "$work/rules" \
+    what=cmdlines "$work/cmdlines" what=asked "$work/asked" what=hits "$work/hits" what=state "$work/state" what=matched "$work/matched" \
     what=limits "$work/limits" what=procs "$work/procs" what=stats "$work/stats" \
     what=masks "$work/masks" what=cpusets "$work/cpusets" || die "$BROKEN" "awk failed; nothing was changed"
   [ -s "$work/counts" ] || die "$BROKEN" "awk was stopped; nothing was changed"
@@ -547,15 +565,30 @@ pin() { # TID PID CPUS: false only when a thread that still is there could not b
   return 1
 }
 
+# Says what a dry run would do, but nothing that it said in the cycle before. Sets $news if it is
+# not the same.
+tell_actions() {
+  while read -r verb _; do
+    case $verb in set) changed=$((changed + 1)) ;; *) restored=$((restored + 1)) ;; esac
+  done <"$work/actions"
+  news=
+  # shellcheck disable=SC2034 # read by apply.sh
+  cmp -s "$work/actions" "$work/told" || news=1
+  awk 'what == "told" { told[$0] = 1; next } !($0 in told)' \
+    what=told "$work/told" what=actions "$work/actions" >"$work/untold"
+  while read -r verb _ _ _ _ _ _ description; do
+    [ "$verb" != set ] || verb=move
+    say "would $verb $description"
+  done <"$work/untold"
+  mv -f "$work/actions" "$work/told"
+}
+
 # Does work/actions. The originals are on disk before the first thread is touched; afterwards the
 # state is what the kernel really has.
 act() {
   changed=0 restored=0 failed=0
   if [ -n "$DRY" ]; then
-    while read -r verb _ _ _ _ _ _ description; do
-      case $verb in set) verb=move changed=$((changed + 1)) ;; *) restored=$((restored + 1)) ;; esac
-      say "would $verb $description"
-    done <"$work/actions"
+    tell_actions
     return 0
   fi
   if ! [ -s "$work/actions" ]; then
@@ -660,13 +693,14 @@ online=
 [ -n "$online" ] || online=0-8191
 export online
 load_state
-for file in rules cmdlines argv matched; do : >"$work/$file"; done
+clear_findings
 look
 decide
 act
 while IFS= read -r line; do warn "$line"; done <"$work/skips"
 [ "$failed" = 0 ] || result=$PARTLY
 read -r _ _ _ _ foreign <"$work/counts"
-[ -z "$DRY" ] || restored="dry run, nothing was touched: $restored"
-say "$restored restored, $foreign left to who changed them since, $failed failed"
+total="$restored restored"
+[ -z "$DRY" ] || total="dry run, nothing was touched: $restored would be restored"
+say "$total, $foreign left to who changed them since, $failed failed"
 exit "$result"
