@@ -83,3 +83,16 @@ def test_a_cgroup_as_proc_writes_it_is_understood() -> None:
 def test_a_pod_selector_is_never_certain() -> None:
     verdict, unknown = match(Condition(comm="a", pods="app=x"), Thread(comm="a"))
     assert (verdict, unknown) == ("could", ("pods app=x",))
+
+
+@pytest.mark.parametrize(
+    ("shown", "pattern"),
+    [
+        ("kworker/u8:1-events_unbound", "kworker/u8:1"),
+        ("kworker/0:0H+kblockd", "kworker/0:0H"),
+        ("kworker/R-mm_percpu_wq", "kworker/R-mm_pe"),
+        ("nvidia-modeset/", "nvidia-modeset/"),
+    ],
+)
+def test_kernel_names_are_matched_as_the_scheduler_sees_them(shown: str, pattern: str) -> None:
+    assert match(Condition(kthread=pattern), Thread(shown, kthread=True)) == ("matches", ())

@@ -353,6 +353,23 @@ def test_nodes_that_fail_alike_are_named_together(runner: Runner) -> None:
     _, out = runner.body("lanes: [{name: serve, cores: 1}]")
     assert failures(out)[-1] == "nodes a, b, box, c, d and 2 more"
     assert len(failures(out)) == 6
+    # also where they differ in something else, here that one has pods
+    runner.add({"nodes/f.yaml": KUBE, "nodes/e.yaml": "# none\n", "nodes/d.yaml": "# none\n"})
+    _, out = runner.body("lanes: [{name: serve, cores: 1}]")
+    assert failures(out)[-1] == "nodes a, b, box, c, kube"
+    assert len(failures(out)) == 6
+
+
+def test_an_intent_shares_what_its_threads_get_from_another(runner: Runner) -> None:
+    # `room` only places; threads of `guest` take its lane, wherever those of an intent without
+    # a lane would be otherwise.
+    room = intent("room", 'workload: {match: [{comm: "gu*"}]}\nlane: {cores: 1}')
+    guest = intent("guest", "workload: {match: [{comm: guest}]}\nkeep: interactive")
+    runner.add({"intents/room.yaml": room, "intents/guest.yaml": guest})
+    code, out = runner.body("lanes:\n- {name: room, notSharingWith: [guest]}")
+    assert code == 1
+    assert failures(out)[2] == "expected no CPU shared with guest"
+    assert runner.body("lanes:\n- {name: serve, notSharingWith: [guest]}")[0] == 0
 
 
 # -- findings ------------------------------------------------------------------------------------
@@ -481,6 +498,22 @@ def test_a_fixture_may_test_what_the_policys_own_nodes_hide(runner: Runner) -> N
     body = "facts: [big.yaml]\nfindings: {none: error}\nlanes: [{name: big, cores: 3}]"
     code, out = runner.body(body)
     assert code == 0, out
+
+
+def test_findings_with_fixtures_are_those_of_the_fixtures(runner: Runner) -> None:
+    odd = KUBE.replace("{preemptRt: false}", "").replace("online: 0-15", "online: 0-14")
+    runner.add({"tests/odd.yaml": odd})
+    code, out = runner.body("facts: [odd.yaml]\nfindings: {none: info}")
+    assert code == 1
+    assert any(line.startswith("why ") and "TRC6" in line for line in failures(out))
+    assert all("nodes/box.yaml" not in line for line in failures(out))
+    # What a comment silences on the policy's own nodes need not be there on others.
+    missed = SERVE.replace(
+        "spec:\n", "spec:\n  # tierc: ignore[TRC205] not everywhere\n  nodes: {names: [kube]}\n"
+    )
+    runner.add({"intents/serve.yaml": missed, "tests/kube.yaml": KUBE})
+    assert runner.body("findings: {none: info}")[0] == 0
+    assert runner.body("facts: [kube.yaml]\nfindings: {none: info}")[0] == 0
 
 
 def test_a_policy_without_nodes_is_tested_with_fixtures(runner: Runner) -> None:

@@ -158,6 +158,22 @@ def test_tests_may_live_beside_the_intents(runner: Runner) -> None:
     assert "4 intents" not in runner.capsys.readouterr().out
 
 
+def test_snapshots_may_live_beside_the_intents(runner: Runner) -> None:
+    runner.add({"intents/t.yaml": policy_test("snapshot: kept/box.plan.json")})
+    assert runner("--update")[0] == 0
+    assert (runner.root / "intents/kept/box.plan.json").is_file()
+    assert runner()[0] == 0
+    assert main(["lint", "."]) == 0
+    assert main(["build", ".", "-o", "out"]) == 0
+
+
+def test_tests_run_in_order_of_their_places(runner: Runner) -> None:
+    runner.add({"tierc.yaml": PROJECT + "  sources: {tests: [checks/]}\n"})
+    first, second = PASSES.replace("passes", "zz"), PASSES.replace("passes", "aa")
+    runner.add({"checks/t.yaml": first, "intents/t.yaml": second})
+    assert [line.split()[1] for line in runner()[1].splitlines()[:2]] == ["zz:", "aa:"]
+
+
 def test_a_repository_without_a_project_file(runner: Runner) -> None:
     (runner.root / "tierc.yaml").unlink()
     runner.add({"tests/t.yaml": PASSES, "tests/kube.yaml": KUBE, "tests/a.plan.json": "{}"})
@@ -209,6 +225,10 @@ def test_where_a_document_is_lost_its_names_are_not_unknown(runner: Runner) -> N
     assert code == 1
     assert "TRC150" not in out
     assert any(line.startswith("got no plan: ") for line in failures(out))
+    (runner.root / "intents/new.yaml").unlink()
+    test = policy_test("nodes: {matchLabels: {pool: new}}\nfindings: {present: [TRC102]}")
+    runner.add({"tests/t.yaml": test, "nodes/new.yaml": KUBE.replace("arch:", "arhc:")})
+    assert runner()[0] == 0
 
 
 def test_suppressions_in_tests_are_read(runner: Runner) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,7 +27,7 @@ class Thread:
         parts = [
             f'{word} "{value}"'
             for word, value in (
-                ("kernel thread" if self.kthread else "comm", _cut(self.comm)),
+                ("kernel thread" if self.kthread else "comm", _seen(self)),
                 ("leader comm", _cut(self.leader_comm)),
                 ("cgroup", self.cgroup),
                 ("cmdline", self.cmdline),
@@ -34,6 +35,20 @@ class Thread:
             if value is not None
         ]
         return ", ".join(parts)
+
+
+_KWORKER = re.compile(r"(kworker/[0-9u][^-+]*)[-+].*", re.DOTALL)
+
+
+def _seen(thread: Thread) -> str | None:
+    """Return the thread's name as a scheduler sees it.
+
+    /proc adds to a kworker's name what it works on, behind ``-`` or ``+``; the task has no such
+    name.
+    """
+    if thread.kthread and thread.comm is not None and (own := _KWORKER.fullmatch(thread.comm)):
+        return own[1]
+    return _cut(thread.comm)
 
 
 def _cut(name: str | None) -> str | None:
@@ -46,7 +61,7 @@ def match(condition: Condition, thread: Thread) -> tuple[Verdict, tuple[str, ...
     Names are cut to the 15 bytes that a scheduler sees; /proc shows more for kernel threads.
     """
     unknown: list[str] = []
-    comm, leader = _cut(thread.comm), _cut(thread.leader_comm)
+    comm, leader = _seen(thread), _cut(thread.leader_comm)
     if thread.kthread != (condition.kthread is not None):
         return "no", ()
     for word, pattern, value in (

@@ -118,7 +118,7 @@ def _test_files(place: Place, policy: Policy, sink: Sink) -> dict[str, SourceFil
     owned = policy_entries(place.root, policy.project, policy.project_doc is not None)
     files: dict[str, SourceFile] = {}
     for path in discover(place.root, entries, sink):
-        if path == PROJECT_FILE or path.endswith(SNAPSHOT_SUFFIX) or path in policy.files:
+        if path == PROJECT_FILE or path.endswith(SNAPSHOT_SUFFIX):
             continue
         if (
             is_test_file(path, owned, entries)

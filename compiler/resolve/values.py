@@ -59,13 +59,13 @@ def _conflict(lane: str, what: str, top: Sequence[Defined[T]]) -> Diagnostic:
     odd = top if len(most) == len(second) else [d for d in top if d.value != value]
     places = sorted(odd, key=lambda d: d.span)
     last = places[-1]
-    lines = listed([f"{d.span.path}:{d.span.line}" for d in places])
+    names = listed([d.intent for d in places])
     have = f"{listed([d.intent for d in most])} {'has' if len(most) == 1 else 'have'} it"
-    how = (
-        f"write the same {what} in {lines}, keep it in one of them"
-        if odd is top
-        else f"change {lines} to {what}: {_written_as(value)}, as {have}"
-    )
+    if odd is top:
+        how = f"write the same {what} in {names}, keep it in one of them"
+    else:
+        lines = "this line" if len(odd) == 1 else f"the lines of {names}"
+        how = f"change {lines} to {what}: {_written_as(value)}, as {have}"
     return codes.VALUE_CONFLICT.at(
         last.span,
         f"{subject}: {said}, at equal precedence",
