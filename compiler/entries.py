@@ -39,7 +39,13 @@ def _entries(project: Loaded[Project]) -> Iterator[tuple[Span, str]]:
 def _help(found: Diagnostic, root: Path, entry: str) -> str:
     """Add the directory or file that was probably meant, if there is nothing by that name."""
     path = PurePosixPath(entry)
-    if path.is_absolute() or ".." in path.parts or "\0" in entry or (root / path).exists():
+    if (
+        set("*?[") & set(entry)
+        or path.is_absolute()
+        or ".." in path.parts
+        or "\0" in entry
+        or (root / path).exists()
+    ):
         return found.help
     close = nearest(path.name, _names(root / path.parent))
     if not close:

@@ -247,14 +247,14 @@ def test_a_code_that_is_no_rule_in_a_suppression(tmp_path: Path) -> None:
 
 
 def test_suppressions_work_in_the_facts_of_a_node(tmp_path: Path) -> None:
-    """A degradation is adjustable too, and is found where a lane is asked for."""
+    """A degradation is adjustable too, and is found where the preference is written."""
     text = intent(
         "a",
         """
         workload: {match: [{cgroup: "x.slice/**"}]}
         protect: all
-        prefer: [nic-local]
-        lane: {cores: 1}  # tierc: ignore[TRC402] no network card on purpose
+        prefer: [nic-local]  # tierc: ignore[TRC402] no network card on purpose
+        lane: {cores: 1}
         """,
     )
     judged = lint(tmp_path, text)

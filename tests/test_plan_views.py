@@ -58,13 +58,14 @@ def test_node_software_is_safe_in_each_targets_view(tmp_path: Path) -> None:
         match("kept", "cmdline: sshd", "keep: system\nprecedence: 1"),
         match("low", "comm: sshd", "demote: idle"),
     )
-    found = errors(findings)
-    assert {f.code for f in found} == {"TRC901"}
-    assert found[0].message.startswith(
-        "without the rules that target bpf cannot match, sshd in cgroup"
+    (found,) = errors(findings)
+    assert found.code == "TRC901"
+    assert found.message == (
+        "without the rules that target bpf cannot match, low puts sshd (such as in "
+        "system.slice/ssh.service) into tier idle, below background"
     )
-    assert str(found[0].span) == "intents/all.yaml:13:29"
-    assert [str(r.span) for r in found[0].related] == ["intents/all.yaml:5:32"]
+    assert str(found.span) == "intents/all.yaml:13:29"
+    assert [str(r.span) for r in found.related] == ["intents/all.yaml:5:32"]
 
 
 def test_a_stage_of_which_no_way_is_left_is_an_error_and_one_of_several_a_note(

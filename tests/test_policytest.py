@@ -364,12 +364,15 @@ def test_an_intent_shares_what_its_threads_get_from_another(runner: Runner) -> N
     # `room` only places; threads of `guest` take its lane, wherever those of an intent without
     # a lane would be otherwise.
     room = intent("room", 'workload: {match: [{comm: "gu*"}]}\nlane: {cores: 1}')
-    guest = intent("guest", "workload: {match: [{comm: guest}]}\nkeep: interactive")
+    guest = intent("guest", "workload: {match: [{comm: guest}, {comm: other}]}\ndemote: background")
     runner.add({"intents/room.yaml": room, "intents/guest.yaml": guest})
     code, out = runner.body("lanes:\n- {name: room, notSharingWith: [guest]}")
     assert code == 1
     assert failures(out)[2] == "expected no CPU shared with guest"
     assert runner.body("lanes:\n- {name: serve, notSharingWith: [guest]}")[0] == 0
+    # and `other` of the same intent runs outside the lanes, as batch does
+    load = f"threads:\n- given: {LOAD}\n  expect: {{notSharingWith: [guest]}}"
+    assert runner.body(load)[0] == 1
 
 
 # -- findings ------------------------------------------------------------------------------------
@@ -501,7 +504,7 @@ def test_a_fixture_may_test_what_the_policys_own_nodes_hide(runner: Runner) -> N
 
 
 def test_findings_with_fixtures_are_those_of_the_fixtures(runner: Runner) -> None:
-    odd = KUBE.replace("{preemptRt: false}", "").replace("online: 0-15", "online: 0-14")
+    odd = KUBE.replace("llc: 0, ", "").replace("  llcs: [{id: 0, level: 3, cpus: 0-15}]\n", "")
     runner.add({"tests/odd.yaml": odd})
     code, out = runner.body("facts: [odd.yaml]\nfindings: {none: info}")
     assert code == 1

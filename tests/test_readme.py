@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from compiler.cli import app, facts_app
 from tests.conftest import ROOT
 from tests.examples import run
 
@@ -44,11 +45,11 @@ def test_every_file_listed_exists_in_the_golden_tree() -> None:
 
 
 def test_every_command_of_the_table_has_help_and_every_command_is_in_the_table() -> None:
-    from compiler.cli import app, facts_app
-
     names = {c.name or c.callback.__name__ for c in app.registered_commands if c.callback}
     names |= {
-        f"facts {c.name or c.callback.__name__}" for c in facts_app.registered_commands if c.callback
+        f"facts {c.name or c.callback.__name__}"
+        for c in facts_app.registered_commands
+        if c.callback
     }
     table = README.split("| command | does |", 1)[1].split("\n\n", 1)[0]
     for name in names:

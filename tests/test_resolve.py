@@ -199,7 +199,7 @@ def test_irq_threads_have_a_tier_and_no_rule(tmp_path: Path) -> None:
             "protect: decode\n"
             "prefer: [gpu-local]",
             "TRC318",
-            "no GPU '0000:99:00.0'",
+            'no GPU "0000:99:00.0"',
         ),
         (
             "workload: {match: [{comm: a}]}\nprotect: all\nlane: {cores: measured}",
@@ -516,7 +516,7 @@ def test_one_lane_with_two_sizes_is_one_error_with_both_places(tmp_path: Path) -
         match("two", "comm: b", "protect: all\nlane: {name: both, cores: 3}"),
     )
     found = only(findings, "TRC311")
-    assert found.message == "lane both has 2 different values of cores at equal precedence"
+    assert found.message == "lane both: one says 2, two says 3 cores, at equal precedence"
     assert (found.span.line, found.related[0].span.line) == (15, 7)
     assert found.related[0].message == "one says 2"
 

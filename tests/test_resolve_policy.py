@@ -56,7 +56,11 @@ spec:
     compilation, findings = compiled(write(tmp_path, files))
     assert compilation.classes[0].plan is None
     found = only(findings, "TRC400" if policy == "error" else "TRC401")
-    assert found.message == "low requires leftovers, and no CPU is outside lanes and housekeeping"
+    assert (
+        found.message
+        == ("" if policy == "error" else "no plan for this node: ")
+        + "low requires leftovers, and no CPU is outside lanes and housekeeping"
+    )
     assert str(found.span) == "intents/a.yaml:7:13"
 
 
@@ -91,11 +95,11 @@ def test_other_documents_in_the_project_file_count(tmp_path: Path) -> None:
     assert only(findings, "TRC323").message == "tierc.yaml has a second Project document"
 
 
-def test_a_project_file_without_a_document_means_the_defaults(tmp_path: Path) -> None:
+def test_a_project_file_without_a_document_is_an_error(tmp_path: Path) -> None:
     files = {"tierc.yaml": "# later\n", "intents/a.yaml": match("one", "comm: a", "demote: idle")}
     compilation, findings = compiled(write(tmp_path, files))
-    assert not findings
-    assert plan_of(compilation).mode == "observe"
+    assert [(f.code, str(f.span)) for f in findings] == [("TRC327", "tierc.yaml:1:1")]
+    assert compilation.classes[0].plan is None
 
 
 def test_the_project_is_found_from_a_path_with_dots(

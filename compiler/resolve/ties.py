@@ -69,11 +69,11 @@ def _pairs(
     """Return for every two intents that tie the rules that show it best."""
     best: dict[tuple[str, str], _Tie] = {}
     for _, group in groupby(claims, key=lambda c: c.rank):
-        for one, other in combinations(group, 2):
-            a, b = outcome[one.unit.name], outcome[other.unit.name]
+        rated = [(c, outcome[c.unit.name], _effort(c)) for c in group]
+        for (one, a, x), (other, b, y) in combinations(rated, 2):
             if a == b or one.intent == other.intent:
                 continue
-            pair, effort = _pair(one, other), max(_effort(one), _effort(other))
+            pair, effort = _pair(one, other), max(x, y)
             if pair in best and best[pair].effort <= effort:
                 continue
             if _differ(a, b) and _tied(one, other, a, b):
