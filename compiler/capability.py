@@ -68,17 +68,14 @@ def _message(target: str, word: str, unit: str | None, count: int) -> str:
 def visible(plan: NodePlan, left_out: tuple[LeftOut, ...]) -> NodePlan:
     """Return the plan as the target sees it: without the rules it cannot evaluate.
 
-    Rules are numbered anew, densely, since their ids are places in the target's order.
+    Rules keep their ids, with gaps, so that plan, seed, script and ``tierc explain`` speak of a
+    rule by one number.
     """
     hidden = {id for row in left_out for id in row.rules}
     if not hidden:
         return plan
-    kept = [rule for rule in plan.rules if rule.id not in hidden]
-    return plan.model_copy(
-        update={
-            "rules": tuple(r.model_copy(update={"id": i}) for i, r in enumerate(kept)),
-        }
-    )
+    kept = tuple(rule for rule in plan.rules if rule.id not in hidden)
+    return plan.model_copy(update={"rules": kept})
 
 
 def report(
@@ -143,8 +140,7 @@ def _report_view(
     """Report invariants that the whole plan keeps and the target's view of it does not."""
     if not hidden or safety.check(plan):
         return  # nothing is missing, or the whole plan is refused already
-    kept = [rule.id for rule in plan.rules if rule.id not in hidden]
-    for broken in verdicts(safety.check(visible(plan, rows)), kept, resolution):
+    for broken in verdicts(safety.check(visible(plan, rows)), resolution):
         span = broken.span or _span(resolution, min(hidden))
         sink.add(
             broken.code.at(

@@ -212,7 +212,7 @@ def _plan(
         return None
     for row in plan.degradations:
         sink.add(degraded(row, resolution, topology, node))
-    for broken in verdicts(safety.check(plan), range(len(plan.rules)), resolution):
+    for broken in verdicts(safety.check(plan), resolution):
         sink.add(
             broken.code.at(broken.span or node.key_span("spec"), broken.message, help=broken.help)
         )

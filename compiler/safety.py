@@ -279,8 +279,9 @@ def _rules(plan: NodePlan) -> Iterator[Violation]:
     bands = {band.id for band in plan.bands}
     if len(plan.rules) > MAX_RULES:
         yield Violation("rule-count", f"{len(plan.rules)} rules; at most {MAX_RULES}")
-    if [rule.id for rule in plan.rules] != list(range(len(plan.rules))):
-        yield Violation("rule-ids", "rule ids do not count up from 0")
+    ids = [rule.id for rule in plan.rules]
+    if ids != sorted(set(ids)) or any(id < 0 for id in ids):
+        yield Violation("rule-ids", "rule ids do not rise, from 0 or above")
     for rule in plan.rules:
         if rule.band not in bands:
             yield Violation("rule-band", f"rule {rule.id} gives band {rule.band}: there is none")

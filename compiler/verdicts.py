@@ -171,14 +171,8 @@ class Verdict:
     help: str
 
 
-def verdicts(
-    found: Sequence[Violation], ids: Sequence[int], resolution: Resolution
-) -> Iterator[Verdict]:
-    """Yield what the violations of a plan, or of a target's view of it, amount to.
-
-    Args:
-        ids: the plan's rules by their place in the view.
-    """
+def verdicts(found: Sequence[Violation], resolution: Resolution) -> Iterator[Verdict]:
+    """Yield what the violations of a plan, or of a target's view of it, amount to."""
     starved: dict[tuple[Span | None, str, str], list[Violation]] = {}
     for one in found:
         if one.code is not NODE_SOFTWARE_STARVED:
@@ -189,7 +183,7 @@ def verdicts(
                 "this is a fault of tierc; please report it with these documents",
             )
             continue
-        span, who = (None, "") if one.rule is None else _culprit(ids[one.rule], resolution)
+        span, who = (None, "") if one.rule is None else _culprit(one.rule, resolution)
         starved.setdefault((span, who, one.tier), []).append(one)
     for (span, who, tier), rows in starved.items():
         names = _software(rows)

@@ -60,8 +60,8 @@ def check(compilation: Compilation) -> Iterator[Diagnostic]:
         node.name: {HOSTNAME_LABEL: node.name, **node.model.metadata.labels}
         for node in compilation.policy.nodes
     }
-    if not nodes:
-        return
+    if not nodes or compilation.policy.lost & {"NodeFacts", ""}:
+        return  # the node meant may be in a document that could not be read, which is reported
     used = {e.intent.name for group in compilation.classes for e in group.expansions}
     for intent in compilation.policy.intents:
         selector = intent.model.spec.nodes
