@@ -77,7 +77,6 @@ CASES: list[tuple[str, str, Code, str, str]] = [
     ("llc: 4, numa: 1}", "llc: 4}", codes.GROUP_OUTSIDE_NUMA, "{id: 1, cpus", "holds CPU 4-7"),
     ("locality: {cpus: 0-3}", 'locality: {cpus: "0-3,9"}', codes.LOCAL_CPUS_OFFLINE, "id: gpu0",
      "CPU 9 near gpu0"),
-    ("numa: 0, locality: {cpus: 0-3}}", "numa: 0}", codes.LOCALITY_UNKNOWN, "id: gpu0", "gpu0"),
     ("numa: 0, locality: {cpus: 0-3}}", "}", codes.LOCALITY_UNKNOWN, "id: gpu0", "gpu0"),
     ('cpus: "", role: memory', 'cpus: "", role: cpu', codes.NODE_ROLE, "{id: 2", "no CPUs"),
     ("0-3, role: cpu", "0-3, role: gpu-memory", codes.NODE_ROLE, "{id: 0, cpus: 0-3, role",

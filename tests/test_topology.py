@@ -198,3 +198,11 @@ def test_order_of_rows_changes_nothing() -> None:
     one = facts(rows, online="0-3", llcs=llcs)
     other = facts(rows[::-1], online="0-3", llcs=dict(reversed(llcs.items())))
     assert topology_of(one) == topology_of(other)
+
+
+def test_a_device_without_locality_is_near_its_numa_node() -> None:
+    facts = two_nodes(devices=(gpu("gpu0", None, numa=1), gpu("gpu1", None)))
+    known, unknown = topology_of(facts).of_type("gpu")
+    assert known.cpus == CpuSet.parse("16-31")
+    assert known.confidence == "inferred"
+    assert unknown.cpus is None

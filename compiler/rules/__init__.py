@@ -36,6 +36,7 @@ from compiler.rules import (
     splits_siblings,
     too_few_for_spinners,
     ttft_unprotected,
+    unreachable_match,
 )
 from compiler.rules.rule import Rule
 
@@ -67,5 +68,6 @@ RULES: Final[tuple[Rule, ...]] = (
     demand_misused.RULE,
     regex_in_glob.RULE,
     slice_without_content.RULE,
+    unreachable_match.RULE,
 )
 """All rules, by code."""

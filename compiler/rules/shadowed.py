@@ -48,8 +48,7 @@ from typing import Final
 
 from compiler.diagnostics import Code, Diagnostic, Related, Severity
 from compiler.pipeline import Compilation, CompiledClass
-from compiler.resolve.conditions import condition_contains
-from compiler.rules.outcomes import Line, Outcome, lines_of
+from compiler.rules.outcomes import Line, lines_of, taker_of
 from compiler.rules.rule import Rule, on, place_of
 
 CODE: Final = Code("TRC206", "shadowed", Severity.WARNING, __doc__, adjustable=True)
@@ -70,37 +69,12 @@ def _of_class(group: CompiledClass) -> Iterator[Diagnostic]:
     for _, indexes in sorted(mine.items()):
         takers: list[Line] = []
         for i in indexes:
-            taker = _taker(lines[i], lines[:i])
+            taker = taker_of(lines[i], lines[:i])
             if taker is None:
                 break
             takers.append(taker)
         else:
             yield on(group, _finding(lines[indexes[0]], takers))
-
-
-def _taker(line: Line, earlier: Sequence[Line]) -> Line | None:
-    """Return an earlier rule of another intent that leaves ``line`` no thread.
-
-    At equal standing an earlier rule contains a later one only where their conditions are equal,
-    which saves comparing the patterns of all pairs.
-    """
-    for other in earlier:
-        if other.intent is None or other.owner == line.owner or other.outcome == line.outcome:
-            continue
-        if other.standing < line.standing:
-            if condition_contains(other.rule.condition, line.rule.condition):
-                return other
-        elif other.rule.condition == line.rule.condition and not _is_conflict(
-            other.outcome, line.outcome
-        ):
-            return other
-    return None
-
-
-def _is_conflict(one: Outcome, other: Outcome) -> bool:
-    """Tell whether a tie between the two is an error of resolution already."""
-    lanes = one[2] is not None and other[2] is not None and one[2] != other[2]
-    return one[:2] != other[:2] or lanes
 
 
 def _finding(line: Line, takers: Sequence[Line]) -> Diagnostic:
