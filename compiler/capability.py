@@ -107,11 +107,16 @@ def exposed(plan: NodePlan, hidden: Collection[int]) -> dict[int, int]:
     """Return the hidden rules whose threads would fall to a demotion, and the demoting rule.
 
     A rule that keeps threads out of a later, wider demotion must not just be left out: that would
-    widen the demotion.  Only rules that share a field are compared, as everywhere.
+    widen the demotion.  Only rules that share a field are compared, as everywhere.  For one of
+    several ways in which a profile knows a stage, the demotion must take all its threads: that
+    they might meet in a cgroup is no reason to refuse a policy nobody wrote a command line in.
     """
     normal = plan.bands[plan.default_band].tier
     tiers = {rule.id: plan.bands[rule.band].tier for rule in plan.rules}
     out: dict[int, int] = {}
+    stages = {unit.name for unit in plan.units if unit.stage is not None}
+    seen = {rule.unit for rule in plan.rules if rule.id not in hidden}
+    variants = {rule.id for rule in plan.rules if rule.unit in stages & seen}
     for id in sorted(hidden):
         if tiers[id] > normal:
             continue
@@ -121,7 +126,8 @@ def exposed(plan: NodePlan, hidden: Collection[int]) -> dict[int, int]:
             if rule.id in hidden or not fields & set(fields_of(rule.match)):
                 continue
             if tiers[rule.id] > normal:
-                if condition_meets(rule.match, match):
+                takes = condition_contains if id in variants else condition_meets
+                if takes(rule.match, match):
                     out[id] = rule.id
                     break
             elif condition_contains(rule.match, match):

@@ -300,3 +300,13 @@ def rule(
     from compiler.commands.rule import run
 
     raise typer.Exit(run(code))
+
+
+@app.command(epilog="Example: tierc schemas .tierc/schemas")
+def schemas(
+    directory: Annotated[Path, typer.Argument(help="Where to write them; made when missing.")],
+) -> None:
+    """Write the JSON Schemas that editors complete and check documents by."""
+    from compiler.commands.schemas import run
+
+    raise typer.Exit(run(directory))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -445,3 +446,50 @@ def test_explain_a_lane_and_a_name_nobody_has(
     code, _, err = call(capsys, "explain", "box", "-p", root, "--lane", "fst")
     assert code == 2
     assert "did you mean fast?" in err
+
+
+@pytest.mark.parametrize("name", ["housekeeping", "leftovers", "shared", "all"])
+def test_words_for_cpus_in_no_lane_name_no_lane(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    body = f"workload: {{match: [{{comm: a}}]}}\nprotect: all\nlane: {{name: {name}, cores: 1}}"
+    code, out, _ = call(capsys, "lint", write(tmp_path, {"intents/a.yaml": intent("a", body)}))
+    assert code == 1
+    assert f'error[TRC331]: a lane cannot be called "{name}"' in out
+    assert "intents/a.yaml:7:16" in out
+
+
+def test_schemas_are_written_where_asked(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert call(capsys, "schemas", tmp_path / "a/b")[0] == 0
+    assert read_tree(tmp_path / "a/b") == read_tree(ROOT / "schemas")
+    (tmp_path / "file").write_text("")
+    code, _, err = call(capsys, "schemas", tmp_path / "file")
+    assert code == 2
+    assert "cannot write" in err
+
+
+def test_check_names_files_that_are_not_tiercs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    root = write(tmp_path / "policy", {"intents/a.yaml": GOOD})
+    out = tmp_path / "out"
+    assert call(capsys, "build", root, "-o", out)[0] == 0
+    (out / "nodes/old").mkdir()
+    (out / "nodes/old/plan.json").write_text("{}")
+    code, stdout, err = call(capsys, "build", root, "-o", out, "--check")
+    assert code == 0
+    assert "up to date" in stdout
+    assert "not written by tierc, and left alone: nodes/old" in err
+
+
+def test_the_example_takes_one_more_ordinary_intent(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    # a profile's command line, which the bpf target cannot match, must not refuse the policy
+    policy = tmp_path / "policy"
+    shutil.copytree(ROOT / "examples/dgx-spark", policy)
+    watch = intent("watch", "workload: {group: observability}\ndemote: background")
+    (policy / "intents/watch.yaml").write_text(watch)
+    assert call(capsys, "build", policy, "-o", tmp_path / "out")[0] == 0

@@ -166,7 +166,7 @@ def test_schemas_are_there_named_and_renewable(spark: SysfsBuilder, tmp_path: Pa
     before = read_tree(root)
     assert write_schemas([str(schemas)]) == 0
     assert read_tree(root) == before
-    assert "python3 -m compiler.schemas .tierc/schemas" in (root / "README.md").read_text()
+    assert "tierc schemas .tierc/schemas" in (root / "README.md").read_text()
 
 
 def test_the_readme_is_short_and_the_workflow_runs_the_checks(

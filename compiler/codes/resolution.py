@@ -302,3 +302,12 @@ but needed threads is an error (TRC312).
 """,
     adjustable=True,
 )
+LANE_NAME: Final = Code(
+    "TRC331",
+    "lane-name",
+    Severity.ERROR,
+    """\
+A lane is called housekeeping, leftovers, shared or all, the words by which plans, reports and policy
+tests speak of CPUs in no lane. Nobody could tell the two apart. Choose another name.
+""",
+)

@@ -126,6 +126,9 @@ def _check(
     out: Path, artifacts: Sequence[Artifact], scope: Callable[[str], bool], color: str
 ) -> int:
     report = check_tree(out, artifacts, plan_version=PLAN_VERSION, scope=scope)
+    if report.foreign:
+        names = ", ".join(report.foreign[:5])
+        print(f"tierc: not written by tierc, and left alone: {names}", file=sys.stderr)
     if not report.differences:
         print(f"{out}: up to date")
         return OK

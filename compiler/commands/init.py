@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -146,5 +147,6 @@ def _judge(directory: Path, facts: NodeFacts | None, problem: str) -> int:
     )
     if facts is None or session.judged.fails(Severity.ERROR):
         return FINDINGS
-    print("next: tierc build . -o rendered; tierc explain " + facts.metadata.name)
+    there = "" if directory.resolve() == Path.cwd() else f"cd {shlex.quote(str(directory))}; "
+    print(f"next: {there}tierc build . -o rendered; tierc explain {facts.metadata.name}")
     return OK

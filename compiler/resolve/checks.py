@@ -29,6 +29,28 @@ def check_policy(policy: Policy, sink: Sink) -> None:
     for intent in policy.intents:
         _leftovers(intent, sink)
         _says_nothing(intent, sink)
+        _lane_name(intent, sink)
+
+
+RESERVED_LANES = ("housekeeping", "leftovers", "shared", "all")
+"""What plans, reports and tests call CPUs that are in no lane."""
+
+
+def _lane_name(intent: Loaded[Intent], sink: Sink) -> None:
+    name = lane_name(intent)
+    if name not in RESERVED_LANES:
+        return
+    lane = intent.model.spec.lane
+    written = lane is not None and lane.name is not None
+    sink.add(
+        codes.LANE_NAME.at(
+            intent.span("spec", "lane", "name") if written else intent.span("metadata", "name"),
+            f'a lane cannot be called "{name}": that is what CPUs in no lane are called',
+            help="choose another name"
+            if written
+            else "rename the intent, or add lane: {name: ...}",
+        )
+    )
 
 
 def _says_nothing(intent: Loaded[Intent], sink: Sink) -> None:
