@@ -103,7 +103,22 @@ class Oracle:
             sum(core.cpus != core.siblings for core in rows),
             len({core.llc for core in rows}),
             len({core.numa for core in rows}),
+            self.left_out(request, cores),
         )
+
+    def left_out(self, request: LaneRequest, cores: Set) -> int:
+        """Count the devices of the lane's locality words that are far from every core."""
+        number = 0
+        for kind in ("gpu", "nic"):
+            if f"{kind}-local" not in request.prefer and f"{kind}-local" not in request.require:
+                continue
+            for device in self.t.devices:
+                if device.type != kind or device.cpus is None:
+                    continue
+                if kind == "nic" or request.devices is None or device.id in request.devices:
+                    near = [i for i in cores if self.t.cores[i].cpus <= device.cpus]
+                    number += not near
+        return number
 
     def sets(self, lane: int, size: int, free: frozenset[int]) -> Iterator[Set]:
         if lane < 0:  # housekeeping, or the spare core

@@ -157,6 +157,71 @@ class TestSets:
         assert where(both) == {"serving": "2-3,6-7"}
         assert said(both) == []
 
+    @pytest.mark.parametrize("mode", ["prefer", "require"])
+    @pytest.mark.parametrize(("kind", "word"), [("gpu", "gpu-local"), ("nic", "nic-local")])
+    @pytest.mark.parametrize(
+        ("nodes", "expected"),
+        [
+            ((0, 1, 1), "16-23"),  # both nodes hold 8 cores; two devices are near node 1
+            ((0, 0, 1), "2-9"),
+            ((0, 1), "2-9"),  # one each: lowest ids
+            ((1, 1, 1), "16-23"),
+        ],
+    )
+    def test_the_node_near_more_devices(
+        self, nodes: tuple[int, ...], expected: str, kind: str, word: str, mode: str
+    ) -> None:
+        near = ("0-15", "16-31")
+        machine = two_nodes(
+            devices=[gpu(f"{kind}{i}", near[n], numa=n, kind=kind) for i, n in enumerate(nodes)]
+        )
+        words: Any = {mode: (word,)}
+        found = placed(machine, lane(least=8, **words))
+        assert str(found.housekeeping) == "0-1"
+        assert where(found) == {"serving": expected}
+        assert said(found) == []
+
+    @pytest.mark.parametrize(
+        ("allowed", "expected"),
+        [
+            ("0-23", "16-23"),  # node 1 has exactly 8 cores
+            ("0-22", "2-9"),  # node 1 has 7: one node is more compact than two
+            ("0-7,16-22", "2-7,16-17"),  # neither node has 8: both, lowest ids
+        ],
+    )
+    def test_compact_before_near_more_devices(self, allowed: str, expected: str) -> None:
+        machine = two_nodes(
+            devices=[gpu("gpu0", "0-15"), gpu("gpu1", "16-31"), gpu("gpu2", "16-31")],
+            overrides={"allowed": allowed},
+        )
+        assert where(placed(machine, lane(least=8, prefer=("gpu-local",)))) == {"serving": expected}
+
+    def test_near_devices_of_one_cache(self) -> None:
+        # Two cores reach two of the three GPUs at most; lowest ids would reach one.
+        machine = plain(8, devices=(gpu("a", "1-3"), gpu("b", "5"), gpu("c", "7")))
+        found = placed(machine, lane(least=2, prefer=("gpu-local",)), keep=1)
+        assert where(found) == {"serving": "1,5"}
+        more = placed(machine, lane(least=4, prefer=("gpu-local",)), keep=1)
+        assert where(more) == {"serving": "1-2,5,7"}
+
+    def test_only_devices_the_lane_speaks_of_count(self) -> None:
+        # Without a word for it, or for the lane's GPUs, a device moves nothing.
+        machine = two_nodes(
+            devices=[
+                gpu("gpu0", "0-15"),
+                gpu("gpu1", "16-31"),
+                gpu("gpu2", "16-31"),
+                gpu("nic0", "16-31", kind="nic"),
+            ]
+        )
+        assert where(placed(machine, lane(least=8))) == {"serving": "2-9"}
+        two = lane(least=8, prefer=("gpu-local",), devices=("gpu0", "gpu1"))
+        assert where(placed(machine, two)) == {"serving": "2-9"}
+        with_nic = lane(
+            least=8, prefer=("gpu-local", "nic-local"), devices=("gpu0", "gpu1", "gpu2")
+        )
+        assert where(placed(machine, with_nic)) == {"serving": "16-23"}
+
     def test_near_exactly_one_core(self) -> None:
         machine = pairs(4, adjacent=True, devices=(gpu("gpu0", "6-7"),))
         found = placed(machine, lane(require=("gpu-local",)))
@@ -593,6 +658,20 @@ def test_a_search_cut_short_says_so_and_how_far_off_it_may_be() -> None:
         "split cores 0, caches 1, NUMA nodes 0), no choice costs less than (same-llc 0, split "
         "cores 0, caches 0, NUMA nodes 0)",
     )
+
+
+def test_a_search_cut_short_names_devices() -> None:
+    machine = two_nodes(
+        devices=[gpu("gpu0", "0-15"), gpu("gpu1", "16-31"), gpu("gpu2", "16-31")],
+    )
+    request = lane(least=8, prefer=("gpu-local",))
+    short = place(topology_of(machine), [request], 1, system_tier=SYSTEM, effort=1)
+    assert isinstance(short, Placement)
+    assert where(short) == {"serving": "1-8"}
+    (note,) = said(short)
+    assert note[:2] == ("serving", "search-stopped")
+    assert "NUMA nodes 0, devices without a near core 2), no choice" in note[2]
+    assert note[2].endswith("NUMA nodes 0, devices without a near core 1)")
 
 
 def test_growth_cut_short_says_so() -> None:

@@ -13,12 +13,12 @@ from compiler.cpuset import CpuSet, union
 from compiler.model.facts import NodeFacts
 from compiler.place import LaneRequest, Placement, place
 from compiler.topology import topology_of
-from tests.machines import cached_machines, lane_lists, machines
+from tests.machines import cached_machines, facts, gpu, lane_lists, machines
 from tests.place_oracle import Oracle
 
 
-def compare(facts: NodeFacts, requests: list[LaneRequest], explicit: int | None) -> None:
-    topology = topology_of(facts)
+def compare(machine: NodeFacts, requests: list[LaneRequest], explicit: int | None) -> None:
+    topology = topology_of(machine)
     how, keep, sets = Oracle(topology, requests).solve(explicit)
     found = place(topology, requests, explicit, system_tier=1)
 
@@ -44,23 +44,23 @@ def compare(facts: NodeFacts, requests: list[LaneRequest], explicit: int | None)
 @given(machines(max_cores=8), lane_lists(3, 4), st.sampled_from([None, None, None, 1, 2]))
 @settings(max_examples=300)
 def test_placement_equals_brute_force(
-    facts: NodeFacts, requests: list[LaneRequest], explicit: int | None
+    machine: NodeFacts, requests: list[LaneRequest], explicit: int | None
 ) -> None:
-    compare(facts, requests, explicit)
+    compare(machine, requests, explicit)
 
 
 @given(machines(max_cores=11, max_caches=5), lane_lists(1, 8))
 @settings(max_examples=150)
 def test_the_set_of_one_lane_equals_brute_force(
-    facts: NodeFacts, requests: list[LaneRequest]
+    machine: NodeFacts, requests: list[LaneRequest]
 ) -> None:
-    compare(facts, requests, None)
+    compare(machine, requests, None)
 
 
 @given(cached_machines(max_cores=11, max_caches=6), lane_lists(2, 5))
 @settings(max_examples=300)
-def test_many_caches_equal_brute_force(facts: NodeFacts, requests: list[LaneRequest]) -> None:
-    compare(facts, requests, 1)
+def test_many_caches_equal_brute_force(machine: NodeFacts, requests: list[LaneRequest]) -> None:
+    compare(machine, requests, 1)
 
 
 @given(
@@ -68,7 +68,7 @@ def test_many_caches_equal_brute_force(facts: NodeFacts, requests: list[LaneRequ
     st.integers(0, 2**48),
 )
 @settings(max_examples=200)
-def test_lanes_that_need_caches_of_their_own(facts: NodeFacts, seed: int) -> None:
+def test_lanes_that_need_caches_of_their_own(machine: NodeFacts, seed: int) -> None:
     rng = Random(seed)
     requests = [
         LaneRequest(
@@ -84,4 +84,81 @@ def test_lanes_that_need_caches_of_their_own(facts: NodeFacts, seed: int) -> Non
         for i in range(3)
     ]
     requests = [r if not {*r.prefer} & {*r.require} else replace(r, prefer=()) for r in requests]
-    compare(facts, requests, 1)
+    compare(machine, requests, 1)
+
+
+def machine_of_devices(rng: Random) -> NodeFacts:
+    """Make up to three NUMA nodes, and devices near nodes, caches or any cores."""
+    n = rng.randint(4, 10)
+    caches, nodes = rng.randint(1, 4), rng.randint(1, 3)
+    node_of_cache = [rng.randrange(nodes) for _ in range(caches)]
+    cache = [rng.randrange(caches) for _ in range(n)]
+    if rng.random() < 0.6:
+        cache.sort()
+    node = [node_of_cache[c] if rng.random() < 0.95 else rng.randrange(nodes) for c in cache]
+    kinds = rng.choice([["standard"], ["standard"], ["performance", "efficiency"]])
+    some = rng.choice(["node", "cache", "core", "any"])
+    devices = []
+    for number in range(rng.randint(2, 6)):
+        how = rng.choice(["node", "cache", "core"]) if some == "any" else some
+        if how == "core":
+            near = [i for i in range(n) if rng.random() < 0.3]
+        elif how == "cache":
+            near = [i for i in range(n) if cache[i] == number % caches]
+        else:
+            mine = rng.randrange(nodes)
+            near = [i for i in range(n) if node[i] == mine]
+        kind = rng.choice(["gpu", "gpu", "nic"])
+        where = {"cpus": near, "scope": "numa"}
+        devices.append({**gpu(f"{kind}{number}", None, kind=kind), "locality": where})
+    return facts(
+        [
+            {"cpus": [i], "llc": cache[i], "numa": node[i], "kind": rng.choice(kinds)}
+            for i in range(n)
+        ],
+        online=f"0-{n - 1}",
+        llcs={c: [i for i in range(n) if cache[i] == c] for c in range(caches)},
+        numa={k: [i for i in range(n) if node[i] == k] for k in range(nodes)},
+        devices=devices,
+        cpus={"isolated": [i for i in range(1, n) if rng.random() < 0.3]}
+        if rng.random() < 0.15
+        else None,
+    )
+
+
+def lane_of_devices(rng: Random, name: str, most: int) -> LaneRequest:
+    """Make a lane that wants to be near devices, with other words around it."""
+    prefer = rng.choice(
+        [
+            ("gpu-local",),
+            ("gpu-local",),
+            ("gpu-local", "nic-local"),
+            ("nic-local", "performance", "gpu-local"),
+            ("performance", "gpu-local"),
+            ("same-llc", "gpu-local"),
+            ("gpu-local", "isolated"),
+        ]
+    )
+    hard = prefer[0] == "gpu-local" and rng.random() < 0.2
+    least = rng.randint(1, most)
+    return LaneRequest(
+        name=name,
+        tier=rng.randrange(2),
+        order=0,
+        min=least,
+        max=rng.choice([least, least, least + 2, None]),
+        share="guarded",
+        prefer=prefer[1:] if hard else prefer,
+        require=prefer[:1] if hard else rng.choice([(), (), (), ("whole-cores",)]),
+        devices=rng.choice([None, None, None, ("gpu0", "gpu1", "gpu2")]),
+    )
+
+
+@given(st.integers(0, 2**48))
+@settings(max_examples=300)
+def test_lanes_near_many_devices(seed: int) -> None:
+    rng = Random(seed)
+    machine = machine_of_devices(rng)
+    lanes = rng.choice([1, 1, 2, 3])
+    requests = [lane_of_devices(rng, f"l{i}", 6 // lanes) for i in range(lanes)]
+    compare(machine, requests, 1)

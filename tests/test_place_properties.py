@@ -13,7 +13,7 @@ from compiler.cpuset import union
 from compiler.model.facts import NodeFacts
 from compiler.place import LaneRequest, Placement, place
 from compiler.topology import topology_of
-from tests.machines import lane_lists, machines, many_caches
+from tests.machines import gpu, lane_lists, machines, many_caches
 from tests.safe_plans import SYSTEM, plan_of
 
 
@@ -111,6 +111,22 @@ def test_sixty_four_cores_in_eight_caches_need_few_steps(seed: int) -> None:
             require=(),
         )
         for i in range(6)
+    ]
+    found = place(topology, requests, None, system_tier=SYSTEM, effort=2_000)
+    assert isinstance(found, Placement)
+    assert not any(row.kind == "search-stopped" for row in found.degradations)
+
+
+@pytest.mark.parametrize("size", [1, 7, 20, 40])
+def test_devices_near_single_caches_need_few_steps(size: int) -> None:
+    near = ["0-7,64-71", "8-15,72-79", "16-19,40-47,80-83,104-111", "63,127", "56-57,120-121"]
+    topology = topology_of(
+        many_caches(8, 8, devices=[gpu(f"gpu{i}", cpus) for i, cpus in enumerate(near)])
+    )
+    requests = [
+        LaneRequest("a", 1, 0, size, size, "guarded", prefer=("whole-cores", "performance")),
+        LaneRequest("b", 1, 1, 5, 9, "guarded", prefer=("gpu-local",)),
+        LaneRequest("c", 2, 0, 5, None, "guarded", prefer=("gpu-local", "same-llc")),
     ]
     found = place(topology, requests, None, system_tier=SYSTEM, effort=2_000)
     assert isinstance(found, Placement)

@@ -21,8 +21,28 @@ from compiler.topology import DeviceView, Topology
 
 Weights = tuple[int, ...]
 """Cost of one core, per cell."""
-Column = Weights | Literal["llc", "numa"]
-"""One part of a cost: a sum over cores, or the number of caches or NUMA nodes used, less one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The devices a lane should be near, as bits of integers."""
+
+    near: tuple[int, ...]
+    """Per cell, the devices its cores are near."""
+    devices: int
+    """All of them."""
+
+    def near_any(self, cells: Iterable[int]) -> int:
+        """Return the devices that cores of the cells are near."""
+        found = 0
+        for cell in cells:
+            found |= self.near[cell]
+        return found
+
+
+Column = Weights | Literal["llc", "numa"] | Reach
+"""One part of a cost: a sum over cores; the number of caches or NUMA nodes used, less one; or the
+number of devices that no core of the set is near."""
 
 _DEVICE_TYPE: Final[dict[str, Literal["gpu", "nic"]]] = {"gpu-local": "gpu", "nic-local": "nic"}
 
@@ -35,7 +55,8 @@ class Aim:
     options: tuple[Option, ...]
     """The lane lies within one of these sets of cells."""
     columns: tuple[Column, ...]
-    """The cost, most important first: preferences, then split cores, caches, NUMA nodes."""
+    """The cost, most important first: preferences, then split cores, caches, NUMA nodes, and
+    devices without a near core where sets can differ in them."""
     words: tuple[Preference, ...]
     """The preference each of the first columns stands for."""
     notes: tuple[Degradation, ...]
@@ -69,7 +90,7 @@ def aim_of(request: LaneRequest, cells: Cells) -> Aim | tuple[Refusal, ...]:
     return Aim(
         request=request,
         options=_options(request, cells, weights),
-        columns=(*(weights[word] for word in words), split, "llc", "numa"),
+        columns=(*(weights[word] for word in words), split, "llc", "numa", *_reach(request, cells)),
         words=words,
         notes=tuple(notes),
     )
@@ -156,6 +177,19 @@ def _column(word: Preference, request: LaneRequest, cells: Cells) -> Column | No
     if word == "whole-cores":
         return _weights(cells, lambda traits: not traits.split)
     return _weights(cells, lambda traits: traits.isolated)
+
+
+def _reach(request: LaneRequest, cells: Cells) -> tuple[Reach, ...]:
+    """Return the devices of all locality words as a column; empty where it cannot decide.
+
+    When all cells near any device are near the same ones, a set is near all of them or none, and
+    the cost of the word has told these two apart already.
+    """
+    words = sorted({*request.require, *request.prefer} & _DEVICE_TYPE.keys())
+    devices = [d for word in words for d in devices_meant(word, request, cells.topology)]
+    bits = {d.id: 1 << i for i, d in enumerate(d for d in devices if d.cpus is not None)}
+    near = tuple(sum(bits.get(id_, 0) for id_ in cell.traits.near) for cell in cells.cells)
+    return (Reach(near, sum(bits.values())),) if len({*near} - {0}) > 1 else ()
 
 
 def _weights(cells: Cells, good: Callable[[Traits], bool]) -> Weights:

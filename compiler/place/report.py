@@ -42,8 +42,8 @@ def lane_notes(
     if split and "whole-cores" not in aim.words:
         yield Degradation(about=name, kind="split-core", message=_split(cores))
     if choice.gap is not None:
-        words = (*aim.words, "split cores", "caches", "NUMA nodes")
-        yield gap_note(name, words, choice.cost, choice.gap, limit)
+        words = (*aim.words, "split cores", "caches", "NUMA nodes", "devices without a near core")
+        yield gap_note(name, words[: len(choice.cost)], choice.cost, choice.gap, limit)
 
 
 def gap_note(about: str, words: Sequence[str], cost: Cost, gap: Cost, limit: int) -> Degradation:

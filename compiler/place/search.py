@@ -1,23 +1,39 @@
 """The best set of cores for one lane, exactly.
 
 The objective is a vector compared from the left, then the ids of the cores in ascending order.
-Parts of the vector are sums over cores or the number of caches or NUMA nodes used.  Once the set
-of *clusters* (cores with the same cache and NUMA node) that may be used is fixed, only the sums
-are left, and the best set is the cheapest cores in order.  When lanes served later must still find
-room, the sets that leave it are the independent sets of a matroid (the dual of the one the later
-demands span), so taking the cheapest core that still fits is exact there too.
+Parts of the vector are sums over cores, the number of caches or NUMA nodes used, and last the
+devices that no core of the set is near.  Once the set of *clusters* (cores with the same cache and
+NUMA node) that may be used is fixed, only the sums and the devices are left, and without devices
+the best set is the cheapest cores in order.  When lanes served later must still find room, the
+sets that leave it are the independent sets of a matroid (the dual of the one the later demands
+span), so taking the cheapest core that still fits is exact there too.
 
-So the search branches on clusters only: use this one, or do without.  A branch is given up when
-its bound, the cheapest cores among all clusters still allowed with the fewest caches and nodes
-that could hold them, is no better than the best set found.
+So the search branches on clusters: use this one, or do without.  A branch is given up when its
+bound, the cheapest cores among all clusters still allowed with the fewest caches and nodes that
+could hold them, is no better than the best set found.
+
+Where the cheapest cores miss the bound by devices alone, the search branches on what is near more
+of them: a NUMA node, then a cluster, then a cell.  A set that uses a cell takes its first core;
+the cheapest others are a question for a matroid again (the contraction), so this is exact as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from itertools import islice
 
-from compiler.place.aims import Column
+from compiler.place.aims import Column, Reach
+from compiler.place.bound import Room, fewest, most_reached, rooms
+from compiler.place.branch import (
+    Branch,
+    Item,
+    Place,
+    place_of,
+    to_reach_more,
+    to_use_fewer,
+    twins_of,
+)
 from compiler.place.cells import Cells, Counts, Free, less
 from compiler.place.fit import Demand, Effort, Option, Reserve, fit, pinnings, transport
 
@@ -35,16 +51,6 @@ class Choice:
     this."""
     rest: tuple[Counts, ...]
     """One way to meet the later demands with what is left."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Item:
-    """A free core as the search sees it."""
-
-    weights: Cost
-    core: int
-    cell: int
-    cluster: int
 
 
 _Found = tuple[Cost, tuple[int, ...], Counts]
@@ -100,7 +106,7 @@ def choose(
 
 
 class _Search:
-    """Branch and bound over clusters, for one way to pin the later demands."""
+    """Branch and bound, for one way to pin the later demands."""
 
     def __init__(
         self,
@@ -117,39 +123,50 @@ class _Search:
         self._cells, self._free, self._cores = cells, free, cores
         self._columns, self._rest, self._effort = columns, rest, effort
         self._reserve = None if rest is None else Reserve.of(free, rest[1], rest[0])
-        places = sorted(
-            {_cluster(cells, cell) for cell in range(len(cells.cells))}, key=_unknown_last
-        )
-        self._clusters = places
-        self._cluster_of = [places.index(_cluster(cells, c)) for c in range(len(cells.cells))]
+        self._reach = next((part for part in columns if isinstance(part, Reach)), None)
+        every = range(len(cells.cells))
+        self._places = sorted({place_of(cells, cell) for cell in every}, key=_unknown_last)
+        self._cluster_of = [self._places.index(place_of(cells, cell)) for cell in every]
+        # Caches and nodes go by the number of the first cluster in them.
+        llcs, numas = ([place[side] for place in self._places] for side in (0, 1))
+        self._llc_of = [llcs.index(llc) for llc in llcs]
+        self._node_of = [numas.index(numa) for numa in numas]
 
     def run(self, option: Option) -> None:
         """Improve :attr:`best` by sets within ``option``."""
         items = sorted(
             (
-                _Item(self._weights(cell), core, cell, self._cluster_of[cell])
+                self._item(cell, core)
                 for cell in option
                 for core in self._cells.available(cell, self._free)
             ),
             key=lambda item: (item.weights, item.core),
         )
-        clusters = frozenset(item.cluster for item in items)
-        self._later = _twins(items, self._cells, self._rest)
-        root = self._bound(items, frozenset(), clusters)
-        if root is not None:
-            self.bound = root if self.bound is None else min(self.bound, root)
-        self._descend(items, frozenset(), clusters)
+        self._twins = twins_of(items, self._places.__getitem__, self._rest[0] if self._rest else ())
+        root = Branch(items)
+        if len(items) >= self._cores:
+            bound = self._floor(root, items[: self._cores])
+            self.bound = bound if self.bound is None else min(self.bound, bound)
+        self._descend(root)
 
-    def _weights(self, cell: int) -> Cost:
-        return tuple(column[cell] for column in self._columns if not isinstance(column, str))
+    def _item(self, cell: int, core: int) -> Item:
+        cluster = self._cluster_of[cell]
+        return Item(
+            weights=tuple(part[cell] for part in self._columns if isinstance(part, tuple)),
+            core=core,
+            cell=cell,
+            cluster=cluster,
+            node=self._node_of[cluster],
+            near=0 if self._reach is None else self._reach.near[cell],
+        )
 
-    def _descend(self, items: Sequence[_Item], used: frozenset[int], open_: frozenset[int]) -> None:
+    def _descend(self, branch: Branch) -> None:
         if not self._effort.step():
             return
-        taken = self._take(items)
+        taken = self._take(branch)
         if taken is None:
             return
-        floor = self._floor(items, taken, used, open_)
+        floor = self._floor(branch, taken)
         ids = tuple(sorted(item.core for item in taken))
         if self.best is not None and (floor, ids) >= self.best[:2]:
             return
@@ -159,125 +176,83 @@ class _Search:
         found = (_cost(self._cells, counts, self._columns), ids, tuple(counts))
         if self.best is None or found < self.best:
             self.best = found
-        undecided = open_ - used
-        if found[0] <= floor or not undecided:
+        if found[0] <= floor:
             return
-        share = dict.fromkeys(sorted(undecided), 0)
-        for item in taken:
-            if item.cluster in share:
-                share[item.cluster] += 1
-        branch = max(share, key=lambda cluster: (share[cluster], -cluster))
-        self._descend(items, used | {branch}, open_)
-        without = open_ - {branch} - (self._later[branch] - used)
-        self._descend([item for item in items if item.cluster in without], used, without)
+        if self._reach is not None and found[0][:-1] == floor[:-1]:
+            halves = to_reach_more(branch, taken, self._reach.devices, self._twins)
+        else:
+            halves = to_use_fewer(branch, taken, self._twins)
+        for half in halves:
+            self._descend(half)
 
-    def _take(self, items: Sequence[_Item]) -> Sequence[_Item] | None:
-        """Return the cheapest cores that leave room for the rest, or None."""
-        if len(items) < self._cores:
+    def _take(self, branch: Branch) -> Sequence[Item] | None:
+        """Return the cheapest cores that leave room for the rest, or None.
+
+        Cores that every set takes come first, the others by cost.
+        """
+        if not len(branch.cells) <= self._cores <= len(branch.items) or not branch.possible:
             return None
+        first = branch.first
+        fixed = {item.core for item in first}
+        others = (item for item in branch.items if item.core not in fixed)
         if self._reserve is None:
-            return items[: self._cores]
+            return [*first, *islice(others, self._cores - len(first))]
         reserve = self._reserve.copy()
-        taken: list[_Item] = []
-        for item in items:
-            if reserve.take(item.cell):
-                taken.append(item)
-                if len(taken) == self._cores:
-                    return taken
-        return None
-
-    def _bound(
-        self, items: Sequence[_Item], used: frozenset[int], open_: frozenset[int]
-    ) -> Cost | None:
-        if len(items) < self._cores:
+        if not all(reserve.take(item.cell) for item in first):
             return None
-        return self._floor(items, items[: self._cores], used, open_)
+        fitting = (item for item in others if reserve.take(item.cell))
+        taken = [*first, *islice(fitting, self._cores - len(first))]
+        return taken if len(taken) == self._cores else None
 
-    def _floor(
-        self,
-        items: Sequence[_Item],
-        taken: Sequence[_Item],
-        used: frozenset[int],
-        open_: frozenset[int],
-    ) -> Cost:
+    def _floor(self, branch: Branch, taken: Sequence[Item]) -> Cost:
         """Return what no set of this branch costs less than."""
         sums = iter([sum(parts) for parts in zip(*(item.weights for item in taken), strict=True)])
-        room = dict.fromkeys(sorted(open_), 0)
-        for item in items:
-            room[item.cluster] += 1
-        return tuple(
-            self._fewest(part, room, used) - 1 if isinstance(part, str) else next(sums)
-            for part in self._columns
-        )
+        llcs = {self._llc_of[cluster] for cluster in branch.clusters}
+        have: dict[str, Set[int]] = {"llc": llcs, "numa": branch.nodes}
+        number = {
+            side: fewest(self._rooms(branch.items, side), have[side], self._cores)
+            for side in have
+            if side in self._columns
+        }
+        floor: list[int] = []
+        for part in self._columns:
+            if isinstance(part, str):
+                floor.append(number[part] - 1)
+            elif isinstance(part, tuple):
+                floor.append(next(sums))
+            else:
+                # Devices decide last: what counts are sets that cost this much up to here.
+                items = branch.payable(taken)
+                reached = [part.near_any(item.cell for item in items).bit_count()]
+                reached += [
+                    most_reached(self._rooms(items, side), have[side], self._cores, n)
+                    for side, n in number.items()
+                ]
+                floor.append(part.devices.bit_count() - min(reached))
+        return tuple(floor)
 
-    def _fewest(self, part: str, room: dict[int, int], used: frozenset[int]) -> int:
-        """Return the fewest caches or nodes that include the used ones and hold the lane."""
-        side = 0 if part == "llc" else 1
-        have: set[int | None] = {self._clusters[cluster][side] for cluster in used}
-        amounts: dict[int | None, int] = {}
-        for cluster, amount in room.items():
-            place = self._clusters[cluster][side]
-            amounts[place] = amounts.get(place, 0) + amount
-        missing = self._cores - sum(amounts[place] for place in have)
-        number = len(have)
-        for amount in sorted((n for p, n in amounts.items() if p not in have), reverse=True):
-            if missing <= 0:
-                break
-            missing -= amount
-            number += 1
-        return number
+    def _rooms(self, items: Sequence[Item], side: str) -> dict[int, Room]:
+        if side == "numa":
+            return rooms((item.node, item.near) for item in items)
+        return rooms((self._llc_of[item.cluster], item.near) for item in items)
 
 
-def _cluster(cells: Cells, cell: int) -> tuple[int | None, int | None]:
-    traits = cells.cells[cell].traits
-    return (traits.llc, traits.numa)
-
-
-def _unknown_last(cluster: tuple[int | None, int | None]) -> tuple[int, ...]:
-    return tuple(part for side in cluster for part in (side is None, side or 0))
+def _unknown_last(place: Place) -> tuple[int, ...]:
+    return tuple(part for side in place for part in (side is None, side or 0))
 
 
 def _cost(cells: Cells, counts: Sequence[int], columns: Sequence[Column]) -> Cost:
     used = [cell for cell, count in enumerate(counts) if count]
-    llcs = {cells.cells[cell].traits.llc for cell in used}
-    numas = {cells.cells[cell].traits.numa for cell in used}
-    sizes = {"llc": len(llcs) - 1, "numa": len(numas) - 1}
-    return tuple(
-        sizes[column]
-        if isinstance(column, str)
-        else sum(column[cell] * count for cell, count in enumerate(counts))
-        for column in columns
-    )
-
-
-def _twins(
-    items: Sequence[_Item],
-    cells: Cells,
-    rest: tuple[Sequence[Option], Sequence[int]] | None,
-) -> dict[int, frozenset[int]]:
-    """Return, per cluster, the clusters that are never better than it.
-
-    Two clusters of one NUMA node that are a whole cache each, and hold equal numbers of cores of
-    each cost that later demands treat alike, can be exchanged in any set.  Where one has the
-    lower id core by core, a set that does without it needs the other not either.
-    """
-    rows: dict[int, list[tuple[object, int]]] = {}
-    for item in items:
-        pinned = tuple(item.cell in option for option in (rest[0] if rest else ()))
-        rows.setdefault(item.cluster, []).append(((item.weights, pinned), item.core))
-    where = {item.cluster: _cluster(cells, item.cell) for item in items}
-    caches = [llc for llc, _ in where.values()]
-    later: dict[int, frozenset[int]] = {}
-    for one, mine in rows.items():
-        alike = []
-        for other, theirs in rows.items():
-            if one == other or where[one][1] != where[other][1]:
-                continue
-            if caches.count(where[one][0]) > 1 or caches.count(where[other][0]) > 1:
-                continue
-            if len(mine) == len(theirs) and all(
-                a[0] == b[0] and a[1] < b[1] for a, b in zip(mine, theirs, strict=True)
-            ):
-                alike.append(other)
-        later[one] = frozenset(alike)
-    return later
+    sizes = {
+        "llc": len({cells.cells[cell].traits.llc for cell in used}) - 1,
+        "numa": len({cells.cells[cell].traits.numa for cell in used}) - 1,
+    }
+    cost: list[int] = []
+    for column in columns:
+        if isinstance(column, str):
+            cost.append(sizes[column])
+        elif isinstance(column, tuple):
+            cost.append(sum(column[cell] * counts[cell] for cell in used))
+        else:
+            cost.append((column.devices & ~column.near_any(used)).bit_count())
+    return tuple(cost)
