@@ -1,6 +1,7 @@
 """Every lint rule against its cases in ``tests/rules``, and the examples of its documentation.
 
-A case is a policy.  Lines that a finding must point at end in ``#!``; the rule must report those
+A case is a policy; ``project`` adds to the spec of its ``tierc.yaml``, ``spec`` is the whole of it.
+Lines that a finding must point at end in ``#!``; the rule must report those
 lines and no others, and the other rules nothing but what the case lists under ``also``.
 """
 
@@ -10,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -32,6 +34,7 @@ SUPPORT = {
     "outcomes",
     "reach",
     "rule",
+    "selectors",
     "threads",
     "written",
 }
@@ -48,6 +51,7 @@ class Case:
     nodes: dict[str, dict[str, str]] = field(default_factory=lambda: {"box": {}})
     also: tuple[str, ...] = ()
     project: str = ""
+    spec: str = ""
 
 
 def read_cases() -> Iterator[Case]:
@@ -109,9 +113,16 @@ def documents(text: str) -> str:
     return "---\n".join(HEAD + part for part in re.split(r"(?m)^---\n", text))
 
 
-def lint(tmp_path: Path, text: str, nodes: dict[str, str], project: str = "") -> list[Diagnostic]:
+def project_of(spec: str) -> str:
+    """Return a project file with this spec."""
+    return f"{HEAD}kind: Project\nspec:\n{indent(spec, '  ')}"
+
+
+def lint(
+    tmp_path: Path, text: str, nodes: dict[str, str], project: str = PROJECT
+) -> list[Diagnostic]:
     """Return the findings; a policy without nodes has an empty directory of them."""
-    files = {FILE: text, "tierc.yaml": PROJECT + project}
+    files = {FILE: text, "tierc.yaml": project}
     files |= {f"nodes/{name}.yaml": node for name, node in nodes.items()}
     root = write(tmp_path, files)
     if "box" not in nodes:
@@ -123,12 +134,18 @@ def lint(tmp_path: Path, text: str, nodes: dict[str, str], project: str = "") ->
 def test_case(case: Case, tmp_path: Path) -> None:
     text = documents(case.documents)
     nodes = {name: facts(name, changes or {}) for name, changes in case.nodes.items()}
-    findings = lint(tmp_path, text, nodes, case.project)
+    project = project_of(case.spec) if case.spec else PROJECT + case.project
+    findings = lint(tmp_path, text, nodes, project)
     read = [f for f in findings if re.match(r"TRC[016]|TRC92", f.code)]
     assert not read, "the case itself is malformed"
     mine = [f for f in findings if f.code == case.code]
-    marked = [n for n, line in enumerate(text.splitlines(), 1) if line.endswith("#!")]
-    assert [(f.span.path, f.span.line) for f in mine] == [(FILE, line) for line in marked]
+    marked = [
+        (path, n)
+        for path, written in ((FILE, text), ("tierc.yaml", project))
+        for n, line in enumerate(written.splitlines(), 1)
+        if line.endswith("#!")
+    ]
+    assert [(f.span.path, f.span.line) for f in mine] == marked
     assert len(mine) == len(case.expect), "a finding expected is not a line marked"
     for found, expected in zip(mine, case.expect, strict=True):
         check(found, expected)
@@ -220,6 +237,20 @@ def test_an_exclusive_lane_is_judged_by_the_plan_and_not_by_who_made_it(tmp_path
     assert found.nodes == ("box",)
 
 
+@pytest.mark.parametrize("code", ["TRC205", "TRC229"])
+def test_no_selector_is_blamed_while_facts_could_not_be_read(code: str, tmp_path: Path) -> None:
+    spec = "enforce: [{nodes: {names: [other]}, mode: fallback}]\n"
+    text = intent("a", "nodes: {names: [other]}\nworkload: {group: node-infra}\nkeep: system")
+    other = BOX.replace("name: box", "name: other")
+    for name, more, reported in (
+        ("missing", {}, True),
+        ("there", {"other": other}, False),
+        ("unreadable", {"other": other.replace("online: 0-15", "online: x")}, False),
+    ):
+        found = lint(tmp_path / name, text, {"box": BOX, **more}, project_of(spec))
+        assert (code in {f.code for f in found}) == reported
+
+
 # -- documentation -------------------------------------------------------------------------------
 
 
@@ -248,11 +279,13 @@ def test_examples_of_the_documentation_are_what_they_say(rule: Rule, tmp_path: P
     assert not [f for f in good if OURS.fullmatch(f.code) or f.severity.label == "error"]
 
 
-def example(text: str) -> tuple[str, dict[str, str]]:
-    """Return a documented example as documents and nodes.
+def example(text: str) -> tuple[str, dict[str, str], str]:
+    """Return a documented example as documents, nodes and the project file.
 
-    Its parts are bodies of intents, CPUs or NUMA nodes of the machine, and a demand's body.
+    Its parts are bodies of intents, CPUs or NUMA nodes of the machine, a demand's body, and what
+    ``enforce`` of the project is.
     """
+    project = PROJECT
     changes: dict[str, str] = {}
     out: list[str] = []
     for part in text.split("---\n"):
@@ -261,6 +294,8 @@ def example(text: str) -> tuple[str, dict[str, str]]:
             changes[word] = rest.strip()
         elif word == "demand":
             out.append(f"{HEAD}kind: Demand\nmetadata: {{name: measured}}\nspec: {rest}")
+        elif word.partition(":")[0] == "enforce":
+            project = project_of(part)
         else:
             out.append(intent(f"intent-{len(out)}", part))
-    return "---\n".join(out), {"box": facts("box", changes)}
+    return "---\n".join(out), {"box": facts("box", changes)}, project

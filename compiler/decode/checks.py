@@ -7,12 +7,17 @@ from typing import Final
 
 from compiler.codes.language import CONTRADICTION, EMPTY_RANGE, INVALID_PATTERN
 from compiler.diagnostics import Diagnostic, Related, Span
+from compiler.model.base import MAX_CGROUP_PATH
 from compiler.patterns import CmdlineRegex, Glob, PatternError
+from compiler.patterns.glob_syntax import MAX_CGROUP_TEXT
 from compiler.source import Data, Document, Route
 from compiler.versions import Range, Version, VersionError
 
 PODS: Final = "@pods"
 """What stands for a node's pods root at the beginning of a cgroup pattern."""
+
+MAX_BELOW_PODS: Final = MAX_CGROUP_TEXT - MAX_CGROUP_PATH
+"""Bytes of a cgroup pattern behind ``@pods``, so that it fits whatever the pods root of a node."""
 
 _READERS: Final[dict[str, Callable[[str], object]]] = {
     "comm": Glob.comm,
@@ -57,6 +62,13 @@ def _check_pattern(doc: Document, route: Route, key: str, text: str) -> Iterator
                 doc.span(*route),
                 f"`{first}` is not known in a cgroup pattern",
                 help=f"write {PODS}{slash}{rest} for the pods of the node",
+            )
+            return
+        if len(text.encode()) - len(PODS) > MAX_BELOW_PODS:
+            yield INVALID_PATTERN.at(
+                doc.span(*route),
+                f"`{key}`: more than {MAX_BELOW_PODS} bytes behind {PODS}",
+                help="shorten it, for example with * in long names",
             )
             return
         body, shift = text[1:], 1

@@ -11,6 +11,7 @@ from typing import Any, Final, get_args
 from pydantic.fields import FieldInfo
 
 from compiler.model.base import (
+    CgroupPath,
     LabelKey,
     LabelValue,
     Name,
@@ -79,6 +80,11 @@ def _bdf(text: str) -> str:
     return f"0000:{lowered}" if short else lowered
 
 
+def _cgroup_path(text: str) -> str:
+    """Take away what surrounds a path; what is odd inside may mean anything."""
+    return text.strip().removeprefix("/sys/fs/cgroup/").removesuffix("/**").strip("/").strip()
+
+
 def _snapshot(text: str) -> str:
     return f"{text.lstrip('/').removesuffix('.json').removesuffix('.plan')}.plan.json"
 
@@ -131,6 +137,12 @@ FORMS: Final[Mapping[str, Form]] = {
         "domain:bus:device.function in lower-case hexadecimal",
         "0000:0f:00.0",
         _bdf,
+    ),
+    _pattern(CgroupPath): Form(
+        "a cgroup path",
+        "names of letters, digits, _, ., :, \\, @ and -, joined by /, without a slash at the ends",
+        "kubepods.slice",
+        _cgroup_path,
     ),
     _pattern(CodeName): Form("a code", "TRC and three digits", "TRC201", str.upper),
     _pattern(FactsPath): Form(

@@ -121,6 +121,22 @@ LabelValue = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A
 
 Labels = Mapping[LabelKey, LabelValue]
 
+MAX_CGROUP_PATH: Final = 128
+"""Characters of a cgroup path; with it in front, what a pattern adds must fit as well."""
+
+CgroupPath = Annotated[
+    str,
+    Field(
+        pattern=(
+            r"^(\.{0,2}[A-Za-z0-9_:\\@-]|\.{3})[A-Za-z0-9_.:\\@-]*"
+            r"(/(\.{0,2}[A-Za-z0-9_:\\@-]|\.{3})[A-Za-z0-9_.:\\@-]*)*$"
+        ),
+        max_length=MAX_CGROUP_PATH,
+    ),
+]
+"""A path below the cgroup v2 root as systemd and kubelets name cgroups: no slash at the ends, no
+``.`` or ``..``, nothing a pattern would take for a wildcard."""
+
 Stage = Literal[
     "api",
     "tokenizer",

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from compiler.cpuset import CpuSet, union
-from compiler.model.base import CpuList, Misfit, Model, NodeMetadata
+from compiler.model.base import CgroupPath, CpuList, Misfit, Model, NodeMetadata
 
 CoreKind = Literal["performance", "efficiency", "lowpower", "standard"]
 Bdf = Annotated[str, Field(pattern=r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]
@@ -164,7 +164,7 @@ class Kubelet(Model):
     """reservedSystemCPUs, where the static policy is in force."""
     exclusive: CpuList | None = None
     """CPUs given to containers exclusively."""
-    pods_root: str | None = None
+    pods_root: CgroupPath | None = None
     """cgroup path of all pods below the cgroup v2 root, without a leading slash."""
     control_plane: bool = False
     """Whether a control plane is embedded (microk8s, k3s server)."""
@@ -191,7 +191,7 @@ class Overrides(Model):
 
     isolated: CpuList | None = None
     allowed: CpuList | None = None
-    pods_root: str | None = None
+    pods_root: CgroupPath | None = None
     devices: tuple[DeviceOverride, ...] = ()
 
 

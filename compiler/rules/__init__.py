@@ -15,10 +15,12 @@ from compiler.rules import (
     demand_misused,
     demotes_own_shell,
     demotes_system,
+    enforce_selects_no_node,
     engine_sets_affinity,
     irq_thread,
     lane_spans_numa,
     lane_too_large,
+    low_tier_in_lane,
     match_all,
     nccl_names,
     needless_precedence,
@@ -69,5 +71,7 @@ RULES: Final[tuple[Rule, ...]] = (
     regex_in_glob.RULE,
     slice_without_content.RULE,
     unreachable_match.RULE,
+    enforce_selects_no_node.RULE,
+    low_tier_in_lane.RULE,
 )
 """All rules, by code."""

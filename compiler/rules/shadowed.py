@@ -9,6 +9,10 @@ The intent is read, counted and shown, and never applied. It comes from a `prece
 than needed, from a wide pattern beside it, or from two intents on the very same threads of which
 only one asks for a lane.
 
+Where the shadowed intent has `protect`, the finding is an error: what was to be protected is not.
+Where it demotes, keeps or only places, it is a warning. `lint.severity` of the project changes
+both.
+
 ## What to do
 
 Raise the `precedence` of the shadowed intent above the one named, narrow the other's pattern, or
@@ -94,6 +98,7 @@ def _finding(line: Line, takers: Sequence[Line]) -> Diagnostic:
         line.intent.key_span("spec", "workload"),
         f"no thread reaches {name}: rules of {who} come before and take all it matches",
         related=related.values(),
+        severity=Severity.ERROR if line.intent.model.spec.protect is not None else None,
         help=f"give {name} a higher precedence, narrow {who}, or delete {name}",
     )
 
