@@ -307,7 +307,7 @@ LANE_NAME: Final = Code(
     "lane-name",
     Severity.ERROR,
     """\
-A lane is called housekeeping, leftovers, shared or all, the words by which plans, reports and policy
-tests speak of CPUs in no lane. Nobody could tell the two apart. Choose another name.
+A lane is called housekeeping, leftovers, shared or all, the words by which plans, reports and
+policy tests speak of CPUs in no lane. Nobody could tell the two apart. Choose another name.
 """,
 )
