@@ -59,21 +59,12 @@ def test_a_requirement_is_refused_where_it_is_written(tmp_path: Path) -> None:
     assert str(only(build(tmp_path, text), "TRC400").span) == "intents/all.yaml:8:26"
 
 
-@pytest.mark.parametrize("name", ["x", "housekeeping"])
-def test_housekeeping_is_refused_where_it_is_written(tmp_path: Path, name: str) -> None:
-    text = match(name, "comm: a", "protect: all\nlane: {cores: 2}")
+def test_housekeeping_is_refused_where_it_is_written(tmp_path: Path) -> None:
+    text = match("x", "comm: a", "protect: all\nlane: {cores: 2}")
     project = PROJECT + "  reserve: {housekeeping: 20}\n"
     found = only(build(tmp_path, text, tierc_yaml=project), "TRC400")
     assert found.message.startswith("housekeeping needs 20 cores")
     assert str(found.span) == "tierc.yaml:5:27"
-
-
-def test_a_lane_called_housekeeping_is_a_lane(tmp_path: Path) -> None:
-    text = match("housekeeping", "comm: a", "protect: all\nlane: {cores: 12}")
-    project = PROJECT + "  reserve: {housekeeping: 1}\n"
-    assert str(only(build(tmp_path, text, tierc_yaml=project), "TRC400").span).startswith(
-        "intents/"
-    )
 
 
 def test_a_node_in_quarantine_is_told_to_have_no_plan(tmp_path: Path) -> None:
