@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from compiler.model.selector import Expression, NodeSelector, PodSelector
+from compiler.model.selector import Expression, NodeSelector
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 
@@ -22,15 +22,6 @@ def selects(selector: NodeSelector | None, name: str, labels: Mapping[str, str])
         all(have.get(key) == value for key, value in selector.match_labels.items())
         and all(_holds(expression, have) for expression in selector.match_expressions)
         and (selector.names is None or name in selector.names)
-    )
-
-
-def selects_pod(selector: PodSelector, namespace: str, labels: Mapping[str, str]) -> bool:
-    """Return whether the selector takes a pod of that namespace with exactly these labels."""
-    return (
-        selector.namespace in (None, namespace)
-        and all(labels.get(key) == value for key, value in selector.match_labels.items())
-        and all(_holds(expression, labels) for expression in selector.match_expressions)
     )
 
 

@@ -20,7 +20,7 @@ from compiler.report.testjunit import render_test_junit
 from compiler.report.testtext import render_test_text
 from tests.conftest import ROOT
 from tests.examples import ALL_EXAMPLES, run
-from tests.policies import BOX, PROJECT, intent, write
+from tests.policies import BOX, HEAD, PROJECT, intent, write
 from tests.policytests import KUBE, POLICY, Runner, failures, policy_test
 
 PASSES = policy_test("lanes: [{name: serve}]", name="passes")
@@ -466,3 +466,31 @@ def test_the_tests_of_the_example_would_notice(tmp_path: Path) -> None:
         done = run("test", str(root), "-k", name)
         assert done.returncode == 1, done.stdout
         assert f"FAIL  {name}: " in done.stdout
+
+
+def test_a_pod_that_only_the_placing_intent_selects(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    # the joint rule of both intents carries the pods of the one that places
+    place = intent(
+        "place",
+        'workload: {match: [{cgroup: "@pods/**"}], pods: {namespace: x}}\nlane: {cores: 1}',
+    )
+    keep = intent("tier", "workload: {match: [{comm: app}]}\nkeep: interactive")
+    test = (
+        f"{HEAD}kind: PolicyTest\nmetadata: {{name: t}}\nspec:\n  threads:\n"
+        '  - given: {comm: app, cgroup: "@pods/a", pod: {namespace: NAME}}\n'
+        "    expect: {tier: interactive, LANE}\n"
+    )
+    root = write(
+        tmp_path,
+        {
+            "nodes/box.yaml": BOX + "  kubelet: {present: true, podsRoot: kubepods.slice}\n",
+            "intents/a.yaml": f"{place}---\n{keep}",
+            "tests/a.yaml": test.replace("NAME", "x").replace("LANE", "lane: place"),
+            "tests/b.yaml": test.replace("NAME", "y")
+            .replace("LANE", "inLane: false")
+            .replace("name: t}", "name: u}"),
+        },
+    )
+    assert main(["test", str(root)]) == 0, capsys.readouterr()

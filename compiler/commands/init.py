@@ -69,7 +69,8 @@ def run(directory: Path, name: str | None, sysroot: Path) -> int:
     for path in new:
         print(f"created {printable(str(directory / path))}")
     if kept is not None:
-        print(f"kept {printable(str(directory / kept))}: tierc facts collect --force -o renews it")
+        file = printable(str(directory / kept))
+        print(f"kept {file}; to renew it: tierc facts collect --force -o {shlex.quote(file)}")
     if not new:
         print(f"{where}: nothing to do, it is all there")
     return _judge(directory, facts, problem)

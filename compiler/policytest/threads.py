@@ -15,7 +15,7 @@ from compiler.policy import Ladder
 from compiler.policytest.names import HOUSEKEEPING, LEFTOVERS
 from compiler.policytest.results import Failure, alternatives
 from compiler.resolve.bind import PODS, pods_root
-from compiler.select import selects_pod
+from compiler.resolve.pods import pods_take
 
 SpanOf = Callable[..., Span]
 """The place of a key below the item that is tested."""
@@ -83,7 +83,9 @@ def check_thread(
         place = span("expect", *key)
         if len(wrong) == len(outcomes):
             texts = list(dict.fromkeys(shown(outcome) for outcome in outcomes))
-            yield Failure(place, wanted, alternatives(texts), outcomes[0].why)
+            only = outcomes[0].why
+            why = only if len(outcomes) == 1 else tuple(_conditional(one) for one in outcomes)
+            yield Failure(place, wanted, alternatives(texts), why)
         elif wrong:
             undecided.append((place, wanted))
     if undecided:
@@ -110,7 +112,7 @@ def _outcomes(
         condition = plan.rules[rule.rule].match
         if (
             condition.pods is not None
-            and (inside := _in_pods(group, rule, thread, given)) is not None
+            and (inside := _in_pods(group, condition.pods, thread, given)) is not None
         ):
             if not inside:
                 continue
@@ -124,18 +126,13 @@ def _outcomes(
     return out
 
 
-def _in_pods(
-    group: CompiledClass, rule: RuleAnswer, thread: Thread, given: GivenThread
-) -> bool | None:
-    """Return whether the thread is in a pod the rule selects; None where that is unknown.
+def _in_pods(group: CompiledClass, pods: str, thread: Thread, given: GivenThread) -> bool | None:
+    """Return whether the thread is in a pod that a rule selects; None where that is unknown.
 
     Outside the node's pods root there are no pods; a node without one has none.
     """
     if given.pod is not None:
-        intent = group.resolution.unit(rule.unit).draft.intent
-        selector = intent.model.spec.workload.pods if intent is not None else None
-        assert selector is not None
-        return selects_pod(selector, given.pod.namespace, given.pod.labels)
+        return pods_take(pods, given.pod.namespace, given.pod.labels)
     root = pods_root(group.sample.model)
     if root is None:
         return False
