@@ -42,7 +42,7 @@ lint: $(VENV)/.installed-dev
 	$(PY) -m mypy
 
 schemas: $(VENV)/.installed-dev
-	$(PY) -m compiler.schemas schemas
+	$(PY) -m compiler schemas schemas
 
 golden: not-in-ci $(VENV)/.installed-dev
 	$(PY) -m pytest -q -m uses_golden --update-golden $(TESTS)

@@ -1,6 +1,6 @@
 """JSON Schemas of the kinds a user may write, for editors and other tools.
 
-``python -m compiler.schemas DIR`` writes one file a kind; ``make schemas`` calls it.  A schema
+``tierc schemas DIR`` writes one file a kind; ``make schemas`` calls it.  A schema
 says less than the models: it knows keys, types, words and forms, but not which keys exclude each
 other, and patterns only as text.  What it refuses, decoding refuses too.
 """
@@ -8,8 +8,7 @@ other, and patterns only as text.  What it refuses, decoding refuses too.
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
@@ -45,22 +44,6 @@ def packaged_schema(kind: str) -> bytes:
         return packaged.read_bytes()
     checkout = Path(__file__).resolve().parent.parent / "schemas" / f"{kind}.json"
     return checkout.read_bytes()
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Write the schemas into the directory named by the only argument; return an exit code."""
-    if len(arguments) != 1:
-        print("usage: python -m compiler.schemas DIR", file=sys.stderr)
-        return 2
-    directory = Path(arguments[0])
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        for kind, data in generate().items():
-            (directory / f"{kind}.json").write_bytes(data)
-    except OSError as error:
-        print(f"cannot write schemas: {error.strerror}: {error.filename}", file=sys.stderr)
-        return 2
-    return 0
 
 
 def _schema(kind: str) -> bytes:
@@ -113,7 +96,3 @@ def _tidy(value: Any, *, keep_null: bool) -> Any:
 def _plain(text: str) -> str:
     """Return a docstring as running text: editors show line breaks and doubled backticks."""
     return " ".join(text.replace("``", "`").split())
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

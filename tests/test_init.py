@@ -18,7 +18,6 @@ from compiler.model.base import Model
 from compiler.model.project import Enforce, LintOptions, Project, ProjectSpec, Reserve, Sources
 from compiler.scaffold.engines import place, running
 from compiler.schemas import generate
-from compiler.schemas import main as write_schemas
 from tests.conftest import shared_dir
 from tests.examples import read_tree
 from tests.sysfs_builder import SysfsBuilder, gb10
@@ -164,7 +163,7 @@ def test_schemas_are_there_named_and_renewable(spark: SysfsBuilder, tmp_path: Pa
         assert (path.parent / first.split("=", 1)[1]).resolve().parent == schemas.resolve()
     assert read_tree(schemas) == {f"{kind}.json": data for kind, data in generate().items()}
     before = read_tree(root)
-    assert write_schemas([str(schemas)]) == 0
+    assert main(["schemas", str(schemas)]) == 0
     assert read_tree(root) == before
     assert "tierc schemas .tierc/schemas" in (root / "README.md").read_text()
 
