@@ -12,8 +12,8 @@ from compiler.plan import LeftOut, NodePlan
 from compiler.registry import Target
 from compiler.resolve.conditions import condition_contains, condition_meets, fields_of
 from compiler.resolve.types import Resolution
-from compiler.resolve.words import listed
 from compiler.verdicts import verdicts
+from compiler.words import listed
 
 _INSTEAD: Final[Mapping[str, str]] = {
     **{

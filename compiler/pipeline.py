@@ -284,8 +284,7 @@ def emit(
         wanted = [n for n in group.nodes if nodes is None or n in nodes]
         if group.plan is None or not wanted:
             continue
-        files: list[Artifact] = []
-        files.append(Artifact("plan.json", canonical_json(group.plan.data())))
+        files = [Artifact("plan.json", canonical_json(group.plan.data()))]
         for name, view in sorted(group.views.items()):
             if targets is None or name in targets:
                 files += load(name).emit(view)

@@ -18,9 +18,9 @@ from compiler.plan import Degradation
 from compiler.policy import Policy
 from compiler.resolve.overlap import user_line
 from compiler.resolve.types import Resolution, ResolvedLane
-from compiler.resolve.words import listed
 from compiler.safety import Violation
 from compiler.topology import Topology
+from compiler.words import listed
 
 HOUSEKEEPING: Final = "housekeeping"
 _SHOWN: Final = 4
@@ -55,8 +55,7 @@ def refused(
 ) -> Diagnostic:
     """Say why a node has no plan, at the word that asks for too much."""
     span = _about(refusal.about, resolution, node)
-    for_lane = refusal.message.startswith("lane ")  # a lane may be called housekeeping as well
-    if refusal.about == HOUSEKEEPING and not for_lane:
+    if refusal.about == HOUSEKEEPING:  # no lane is called so (TRC331)
         span = _housekeeping(policy, node)
     elif refusal.kind.startswith("require-"):
         word = refusal.kind.removeprefix("require-")

@@ -493,3 +493,12 @@ def test_the_example_takes_one_more_ordinary_intent(
     watch = intent("watch", "workload: {group: observability}\ndemote: background")
     (policy / "intents/watch.yaml").write_text(watch)
     assert call(capsys, "build", policy, "-o", tmp_path / "out")[0] == 0
+
+
+def test_the_sources_are_those_of_the_repository_wherever_build_is_pointed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(write(tmp_path / "p", {"intents/a.yaml": GOOD}))
+    code, _, err = call(capsys, "build", "intents", "-o", "intents/out")
+    assert code == 2
+    assert "whose files are read as sources" in err

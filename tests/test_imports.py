@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # parts and units of lower layers: nothing of its own layer, nothing higher.
 LAYERS: list[set[str]] = [
     {""},  # compiler/__init__.py: the version
-    {"artifact", "cpuset", "diagnostics", "graph", "suggest", "versions", "yamlout"},
+    {"artifact", "cpuset", "diagnostics", "graph", "suggest", "versions", "words", "yamlout"},
     {"codes", "fingerprint", "patterns"},
     {"reading", "tree"},
     {"source"},

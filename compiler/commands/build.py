@@ -17,6 +17,7 @@ from compiler.commands.session import (
     open_session,
     print_findings,
     refuse_errors,
+    require_known,
     use_color,
 )
 from compiler.diagnostics import Diagnostic, Severity
@@ -26,7 +27,6 @@ from compiler.provenance import provenance
 from compiler.registry import TARGETS
 from compiler.report.summary import describe
 from compiler.report.text import render_text
-from compiler.suggest import nearest
 from compiler.tree import PROVENANCE, TreeError, check_tree, write_tree
 
 
@@ -44,9 +44,8 @@ def run(
         if path.is_file():
             raise UsageError(f"{path} is a file; build takes a policy repository")
         session = open_session([path])
-        _outside_sources(session, path, out)
-        _known(nodes, [n.name for n in session.compilation.policy.nodes], "node")
-        _known(targets, session.compilation.policy.project.spec.targets.enabled, "target")
+        _outside_sources(session, out)
+        _require(session, nodes, targets)
     except UsageError as error:
         return fail(str(error))
     stopped = refuse_errors(session, "nothing compared" if check else "nothing written")
@@ -77,9 +76,9 @@ def run(
     return OK
 
 
-def _outside_sources(session: Session, path: Path, out: Path) -> None:
+def _outside_sources(session: Session, out: Path) -> None:
     """Refuse an output directory whose files the next run would read as sources."""
-    root, target = path.resolve(), out.resolve()
+    root, target = session.root.resolve(), out.resolve()
     sources = session.compilation.policy.project.spec.sources
     for entry in (*sources.intents, *sources.nodes, *sources.tests):
         source = (root / entry).resolve()
@@ -111,15 +110,18 @@ def _scope(nodes: Sequence[str], targets: Sequence[str]) -> Callable[[str], bool
     return owned
 
 
-def _known(given: Sequence[str], known: Sequence[str], word: str) -> None:
-    for name in given:
-        if name in known:
-            continue
-        close = nearest(name, known)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        if word == "target" and name in TARGETS:
-            hint = "; the project does not enable it (spec.targets)"
-        raise UsageError(f"the policy has no {word} {name!r}{hint}")
+def _require(session: Session, nodes: Sequence[str], targets: Sequence[str]) -> None:
+    policy = session.compilation.policy
+    for node in nodes:
+        require_known(node, [n.name for n in policy.nodes], "node")
+    for target in targets:
+        enabled = policy.project.spec.targets.enabled
+        if target in TARGETS and target not in enabled:
+            raise UsageError(
+                f"the policy has no target {target!r}; the project does not enable it "
+                "(spec.targets)"
+            )
+        require_known(target, enabled, "target")
 
 
 def _check(

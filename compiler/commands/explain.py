@@ -14,6 +14,7 @@ from compiler.commands.session import (
     fail,
     open_session,
     print_findings,
+    require_known,
 )
 from compiler.explain import (
     CpuAnswer,
@@ -27,7 +28,6 @@ from compiler.explain import (
     explain_thread,
 )
 from compiler.report.explain import render_cpu, render_lane, render_node, render_thread
-from compiler.suggest import nearest
 
 
 def run(
@@ -45,16 +45,12 @@ def run(
         return fail("--kthread needs --comm, the kernel thread's name")
     try:
         session = open_session([project])
+        compilation = session.compilation
+        require_known(node, [n.name for n in compilation.policy.nodes], "node")
     except UsageError as error:
         return fail(str(error))
-    compilation = session.compilation
     group = compilation.of_node(node)
-    if group is None:
-        close = nearest(node, [n.name for n in compilation.policy.nodes])
-        return fail(
-            f"the policy has no node {node!r}" + (f"; did you mean {close[0]}?" if close else "")
-        )
-    if group.plan is None:
+    if group is None or group.plan is None:
         print_findings(session, sys.stderr, "auto")
         print(f"tierc: {node} has no plan; see the findings above", file=sys.stderr)
         return FINDINGS

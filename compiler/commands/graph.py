@@ -15,6 +15,7 @@ from compiler.commands.session import (
     fail,
     open_session,
     print_findings,
+    require_known,
 )
 from compiler.diagnostics import Severity
 from compiler.picture import Picture, node_picture, policy_picture
@@ -40,14 +41,11 @@ def run(project: Path, node: str | None, output: str, out: Path | None, color: s
         return fail(f"unknown format {output!r}{hint}")
     try:
         session = open_session([project])
+        compilation = session.compilation
+        if node is not None:
+            require_known(node, [n.name for n in compilation.policy.nodes], "node")
     except UsageError as error:
         return fail(str(error))
-    compilation = session.compilation
-    if node is not None and compilation.of_node(node) is None:
-        close = nearest(node, [n.name for n in compilation.policy.nodes])
-        return fail(
-            f"the policy has no node {node!r}" + (f"; did you mean {close[0]}?" if close else "")
-        )
     found = session.judged.findings
     errors = tuple(
         f

@@ -16,7 +16,6 @@ from compiler.commands.session import (
     OK,
     Session,
     UsageError,
-    counted,
     fail,
     open_session,
     print_findings,
@@ -31,6 +30,7 @@ from compiler.scaffold.content import facts_file, repository
 from compiler.scaffold.engines import Running, running
 from compiler.scaffold.write import missing, obstacles, write
 from compiler.source import read_source
+from compiler.words import counted
 
 
 def run(directory: Path, name: str | None, sysroot: Path) -> int:

@@ -12,7 +12,6 @@ from compiler.commands.session import (
     OK,
     Session,
     UsageError,
-    counted,
     fail,
     open_session,
     output_formats,
@@ -22,6 +21,7 @@ from compiler.commands.session import (
 from compiler.diagnostics import Severity
 from compiler.report.json import render_json
 from compiler.report.text import render_text, summary
+from compiler.words import counted
 
 FORMATS = ("text", "json")
 

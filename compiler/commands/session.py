@@ -17,6 +17,8 @@ from compiler.profiles import SCHEME, builtin_lines
 from compiler.project import NothingToCheckError, locate
 from compiler.project import load as load_policy
 from compiler.report.text import render_text, summary
+from compiler.suggest import nearest
+from compiler.words import counted
 
 OK, FINDINGS, USAGE = 0, 1, 2
 
@@ -31,6 +33,8 @@ class Session:
 
     compilation: Compilation
     judged: Judged
+    root: Path
+    """Directory of the policy repository."""
     prefix: str
     """What paths of findings begin with, so that they can be opened from here."""
     suite: Suite | None = None
@@ -72,7 +76,19 @@ def open_session(paths: Sequence[Path], *, tests: bool = False) -> Session:
         for finding in judged.findings
         if place.only is None or finding.span.path in place.only
     )
-    return Session(compilation, replace(judged, findings=shown), prefix, suite)
+    return Session(compilation, replace(judged, findings=shown), place.root, prefix, suite)
+
+
+def require_known(name: str, known: Sequence[str], word: str) -> None:
+    """Check that the policy has something by a name.
+
+    Raises:
+        UsageError: it has not; the message offers what was probably meant.
+    """
+    if name not in known:
+        close = nearest(name, known)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise UsageError(f"the policy has no {word} {name!r}{hint}")
 
 
 def path_prefix(root: Path) -> str:
@@ -160,11 +176,6 @@ def print_findings(
     stream.write(summary(judged.findings, judged.suppressed) + "\n")
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural where it is not one."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def fail(message: str) -> int:
     """Print a usage error; return its exit code."""
     print(f"tierc: {message}", file=sys.stderr)
@@ -176,5 +187,5 @@ def refuse_errors(session: Session, what: str) -> str | None:
     errors = [f for f in session.judged.findings if f.severity is Severity.ERROR]
     if not errors:
         return None
-    count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
-    return f"tierc: {what}: {count}, first {errors[0].span}: {errors[0].message}"
+    count, first = counted(len(errors), "error"), errors[0]
+    return f"tierc: {what}: {count}, first {first.span}: {first.message}"

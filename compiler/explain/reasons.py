@@ -6,6 +6,7 @@ from compiler.pipeline import CompiledClass
 from compiler.plan import NodePlan, Unit
 from compiler.policy import Ladder
 from compiler.resolve.types import Resolution, ResolvedUnit
+from compiler.words import counted
 
 
 def tier_reasons(unit: ResolvedUnit, resolution: Resolution, ladder: Ladder) -> tuple[str, ...]:
@@ -43,7 +44,7 @@ def cpu_reasons(unit: Unit, group: CompiledClass) -> tuple[str, ...]:
             (*(f"require {w}" for w in lane.require), *(f"prefer {w}" for w in lane.prefer))
         )
         return (
-            f"lane {unit.lane}: {got.cores} {'core' if got.cores == 1 else 'cores'} ({asked}), "
+            f"lane {unit.lane}: {counted(got.cores, 'core')} ({asked}), "
             f"{got.share}" + (f", {words}" if words else "") + f", {lane.span}",
             *(f"{d.about}: {d.message}" for d in plan.degradations if d.about == unit.lane),
         )

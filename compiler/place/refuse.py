@@ -11,9 +11,9 @@ from compiler.place.aims import Aim, aim_of, devices_meant, local_cpus, wanted_k
 from compiler.place.cells import Cells, total
 from compiler.place.fit import Demand, Effort, fit
 from compiler.place.housekeeping import housekeeping_demand
-from compiler.place.report import count
 from compiler.place.request import Refusal
 from compiler.topology import DeviceView, Topology
+from compiler.words import counted
 
 
 def refuse_alone(cells: Cells, aims: Sequence[Aim]) -> Iterator[Refusal]:
@@ -64,7 +64,7 @@ def no_housekeeping(topology: Topology, wanted: int) -> Refusal:
         about="housekeeping",
         kind="too-few-cores",
         message=(
-            f"housekeeping needs {count(wanted, 'core')}; the machine has {have} usable"
+            f"housekeeping needs {counted(wanted, 'core')}; the machine has {have} usable"
             + (f" ({topology.effective})" if topology.effective else "")
         ),
         help=f"lower reserve.housekeeping or free CPUs; {usable_text(topology)}",
@@ -126,14 +126,14 @@ def _need(aim: Aim, cells: Cells) -> str:
     what = f" with {', '.join(request.require)}" if request.require else ""
     closed = " by an exclusive lane" if request.share == "exclusive" and _has_split(cells) else ""
     return (
-        f"lane {request.name} needs {count(request.min, 'core')}{what}; the machine has "
+        f"lane {request.name} needs {counted(request.min, 'core')}{what}; the machine has "
         f"{total(cells.free, option)} usable{closed}" + (f" ({cpus})" if cpus else "")
     )
 
 
 def _requirement(word: Preference, aim: Aim, room: int, topology: Topology) -> str:
     request = aim.request
-    needs = f"lane {request.name} needs {count(request.min, 'core')}"
+    needs = f"lane {request.name} needs {counted(request.min, 'core')}"
     usable = union(core.cpus for core in topology.cores)
     if word in ("gpu-local", "nic-local"):
         devices = devices_meant(word, request, topology)
@@ -169,8 +169,8 @@ def _not_proved(aim: Aim, limit: int) -> Refusal:
         about=aim.request.name,
         kind="search-stopped",
         message=(
-            f"lane {aim.request.name}: no room for {count(aim.request.min, 'core')} was found "
-            f"in {count(limit, 'step')}, and none was proved impossible"
+            f"lane {aim.request.name}: no room for {counted(aim.request.min, 'core')} was found "
+            f"in {counted(limit, 'step')}, and none was proved impossible"
         ),
         help="write same-llc under prefer in some of the lanes that require it",
     )

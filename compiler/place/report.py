@@ -15,11 +15,7 @@ from compiler.place.request import LaneRequest
 from compiler.place.search import Choice, Cost
 from compiler.plan import Degradation
 from compiler.topology import Core, Topology
-
-
-def count(number: int, thing: str) -> str:
-    """Return ``1 core`` or ``2 cores``."""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+from compiler.words import counted
 
 
 def cpus_text(cpus: CpuSet) -> str:
@@ -54,7 +50,7 @@ def gap_note(about: str, words: Sequence[str], cost: Cost, gap: Cost, limit: int
         about=about,
         kind="search-stopped",
         message=(
-            f"the search for the best cores stopped after {count(limit, 'step')}: the choice "
+            f"the search for the best cores stopped after {counted(limit, 'step')}: the choice "
             f"costs ({cost_text}), no choice costs less than ({gap_text})"
         ),
     )
@@ -66,7 +62,7 @@ def sizes_note(about: str, limit: int) -> Degradation:
         about=about,
         kind="search-stopped",
         message=(
-            f"a search for room to grow stopped after {count(limit, 'step')}: lanes may be "
+            f"a search for room to grow stopped after {counted(limit, 'step')}: lanes may be "
             "smaller than they could be"
         ),
     )
@@ -77,7 +73,9 @@ def shrunk(cores: int, wanted: int) -> Degradation:
     return Degradation(
         about="housekeeping",
         kind="housekeeping-shrunk",
-        message=(f"{count(cores, 'core')} instead of {wanted}, so that every lane has its minimum"),
+        message=(
+            f"{counted(cores, 'core')} instead of {wanted}, so that every lane has its minimum"
+        ),
     )
 
 
@@ -108,7 +106,7 @@ def opened(request: LaneRequest, *, empty: bool) -> Degradation:
 def _missed(
     word: Preference, missed: int, aim: Aim, topology: Topology, cores: Sequence[Core]
 ) -> str:
-    of = f"{missed} of {count(len(cores), 'core')}"
+    of = f"{missed} of {counted(len(cores), 'core')}"
     verb = "is" if missed == 1 else "are"
     if word in ("gpu-local", "nic-local"):
         devices = devices_meant(word, aim.request, topology)
@@ -127,7 +125,9 @@ def _missed(
             f"{union(sets)}" + (" (cache unknown)" if llc is None else "")
             for llc, sets in sorted(parts.items(), key=lambda item: union(item[1]).lowest)
         )
-        return f"{count(len(cores), 'core')} in {count(missed + 1, 'last-level cache')}: {texts}"
+        return (
+            f"{counted(len(cores), 'core')} in {counted(missed + 1, 'last-level cache')}: {texts}"
+        )
     if word in ("performance", "efficiency"):
         kind = wanted_kind(word, topology)
         others = union(core.cpus for core in cores if core.kind != kind)
@@ -143,6 +143,6 @@ def _split(cores: Sequence[Core]) -> str:
     mine = union(core.cpus for core in split)
     verb = "has siblings" if len(split) == 1 else "have siblings"
     return (
-        f"{len(split)} of {count(len(cores), 'core')} ({mine}) {verb} ({lost}) that tierc may "
+        f"{len(split)} of {counted(len(cores), 'core')} ({mine}) {verb} ({lost}) that tierc may "
         "not use, where others may run"
     )

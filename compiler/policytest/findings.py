@@ -8,6 +8,7 @@ from compiler.diagnostics import Diagnostic, Severity, Span
 from compiler.model.policytest import FindingTest
 from compiler.policytest.results import Failure
 from compiler.policytest.worlds import World, is_in
+from compiler.words import counted
 
 _SHOWN = 5
 
@@ -88,7 +89,7 @@ def _fits(world: World, found: Diagnostic, item: FindingTest) -> bool:
 
 
 def _counted(found: Sequence[Diagnostic]) -> str:
-    return "1 finding" if len(found) == 1 else f"{len(found)} findings"
+    return counted(len(found), "finding")
 
 
 def _listed(found: Sequence[Diagnostic]) -> tuple[str, ...]:

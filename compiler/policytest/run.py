@@ -24,6 +24,7 @@ from compiler.policytest.results import Broken, Case, Failure, Report, Result, m
 from compiler.policytest.snapshot import check_snapshot, content, same_plan
 from compiler.policytest.threads import check_thread
 from compiler.policytest.worlds import World, Worlds, is_in, nodes_of
+from compiler.words import counted
 
 _ERRORS_SHOWN: Final = 3
 
@@ -205,7 +206,7 @@ def _planned(
             planned.append((group, mine))
             continue
         errors = world.errors_of(mine)
-        count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
+        count = counted(len(errors), "error")
         why = tuple(f"error[{d.code}]: {d.message}, {d.span}" for d in errors[:_ERRORS_SHOWN])
         more = len(errors) - _ERRORS_SHOWN
         rest = (f"and {more} more",) if more > 0 else ()

@@ -16,6 +16,7 @@ from compiler.plan import NodePlan
 from compiler.policytest.results import Failure
 from compiler.reading.files import read_bytes
 from compiler.tree.filesystem import write_new
+from compiler.words import counted
 
 _SHOWN = 10
 _UPDATE = "if the new plan is right, run tierc test --update and review the diff"
@@ -65,7 +66,7 @@ def check_snapshot(root: Path, path: str, plan: NodePlan, span: Span) -> tuple[F
         return (Failure(span, expected, "the same plan in other bytes", help=_UPDATE),)
     more = len(rows) - _SHOWN
     why = (*rows[:_SHOWN], *([f"and {more} more"] if more > 0 else []))
-    got = "1 difference" if len(rows) == 1 else f"{len(rows)} differences"
+    got = counted(len(rows), "difference")
     return (Failure(span, expected, got, why, _UPDATE),)
 
 

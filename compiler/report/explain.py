@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from compiler.explain import CpuAnswer, LaneAnswer, NodeAnswer, RuleAnswer, ThreadAnswer
 from compiler.report.table import table
+from compiler.words import counted
 
 _SHOWN = 8
 """Rules named that could have a thread of which too little is known."""
@@ -21,7 +22,7 @@ def render_thread(answer: ThreadAnswer) -> str:
         rest.remove(best)
         lines.append(f"  if no rule takes it: {default}")
     elif rest:
-        count = "1 rule" if len(rest) == 1 else f"{len(rest)} rules"
+        count = counted(len(rest), "rule")
         lines.append(f"  depends on what is not given: {count} could have it")
         lines.append(f"  if no rule takes it: {default}")
     else:

@@ -7,6 +7,7 @@ from typing import Final
 
 from compiler.diagnostics import Diagnostic, Severity, Span
 from compiler.report.cells import Cell, cells, printable
+from compiler.words import counted
 
 LinesOf = Callable[[str], Sequence[str] | None]
 
@@ -65,9 +66,7 @@ def summary(diagnostics: Iterable[Diagnostic], suppressed: int) -> str:
 
 
 def _counted(count: int, severity: Severity) -> str:
-    if severity is Severity.INFO:
-        return f"{count} note{'s' if count != 1 else ''}"
-    return f"{count} {severity.label}{'s' if count != 1 else ''}"
+    return counted(count, "note" if severity is Severity.INFO else severity.label)
 
 
 class _Frame:

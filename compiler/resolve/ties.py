@@ -17,7 +17,7 @@ from compiler.resolve.conditions import (
     witness,
 )
 from compiler.resolve.overlap import MAX_COMPARED, Candidate, Outcome, user_place
-from compiler.resolve.words import listed
+from compiler.words import listed
 
 MAX_JOINED: Final = 100
 """Findings of ties of a node after which further ones are of two intents each: joining costs a

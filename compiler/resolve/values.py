@@ -10,7 +10,7 @@ from compiler.decode import Loaded
 from compiler.diagnostics import Diagnostic, Related, Sink
 from compiler.model.intent import Intent
 from compiler.resolve.types import Decided, Defined
-from compiler.resolve.words import listed
+from compiler.words import listed
 
 T = TypeVar("T")
 Size = tuple[int, int | None]

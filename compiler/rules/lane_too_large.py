@@ -50,6 +50,7 @@ from compiler.pipeline import Compilation, CompiledClass
 from compiler.resolve.types import ResolvedLane
 from compiler.rules.machine import cores_for
 from compiler.rules.rule import Rule, on
+from compiler.words import counted
 
 CODE: Final = Code("TRC209", "lane-too-large", Severity.ERROR, __doc__, adjustable=True)
 
@@ -106,7 +107,7 @@ def _minimum(
 ) -> Diagnostic:
     return CODE.at(
         lane.cores.winner.span,
-        f"lane {lane.name} needs {_cores(lane.min)} and the node has {have} usable",
+        f"lane {lane.name} needs {counted(lane.min, 'core')} and the node has {have} usable",
         related=[Related(group.sample.key_span("spec", "cores"), _machine(group))],
         severity=severity,
         help="lower cores.min, or select other nodes",
@@ -116,29 +117,25 @@ def _minimum(
 def _machine(group: CompiledClass) -> str:
     topology = group.topology
     return (
-        f"{_cores(len(topology.cores))} with {len(topology.online)} CPUs online, "
+        f"{counted(len(topology.cores), 'core')} with {len(topology.online)} CPUs online, "
         f"{len(topology.effective)} CPUs usable without isolated ones"
     )
 
 
 def _maximum(reach: _Reach) -> Diagnostic:
-    counted = (
+    with_isolated = (
         f"; it has {reach.cpus} CPUs, and cores counts whole cores"
         if reach.max <= reach.cpus
         else ""
     )
     return CODE.at(
         reach.span,
-        f"lane {reach.lane} can never have {_cores(reach.max)}: the largest node it is on has "
-        f"{reach.best} usable{counted}",
+        f"lane {reach.lane} can never have {counted(reach.max, 'core')}: the largest node it is "
+        f"on has {reach.best} usable{with_isolated}",
         related=[Related(reach.facts, "the cores of that node")],
         severity=Severity.WARNING,
         help=f"lower it to what is meant, at most {reach.best}; or write cores: rest",
     )
-
-
-def _cores(number: int) -> str:
-    return "1 core" if number == 1 else f"{number} cores"
 
 
 RULE: Final = Rule(CODE, check, yields_to={UNPLACEABLE.id: "node", QUARANTINED.id: "node"})

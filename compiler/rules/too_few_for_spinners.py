@@ -53,6 +53,7 @@ from compiler.pipeline import Compilation, CompiledClass
 from compiler.resolve.lanes import lane_name
 from compiler.rules.engines import Need, need_of, release, setting, sleep_knobs, suits, waits_of
 from compiler.rules.rule import Rule, on
+from compiler.words import counted
 
 CODE: Final = Code("TRC211", "too-few-cpus-for-spinners", Severity.ERROR, __doc__, adjustable=True)
 
@@ -125,7 +126,7 @@ def _judge(who: str, have: int, span: Span, members: Sequence[Need]) -> Iterator
     others = f" and {len(members) - 1} more" if len(members) > 1 else ""
     yield CODE.at(
         span,
-        f"{who} has {have} {'core' if have == 1 else 'cores'}, and {engine}{others} needs "
+        f"{who} has {counted(have, 'core')}, and {engine}{others} needs "
         f"{total}: {', '.join(parts)}",
         help=f"give it {total} cores{_spins(first)}{_knob(first)}",
     )
