@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from compiler import features
 from compiler.cpuset import CpuSet, union
-from compiler.fingerprint import cpu_text, digest
+from compiler.fingerprint import cpu_text, device_digest, digest
 from compiler.place import Placement
 from compiler.plan import (
     Band,
     Degradation,
     Lane,
     Machine,
+    MemberBand,
     Mode,
     NodePlan,
     Rule,
@@ -41,18 +42,32 @@ def assemble(
 ) -> NodePlan:
     """Return the plan; pure, and the same for equal inputs."""
     lanes = tuple(
-        _lane(lane, placement, topology) for lane in sorted(resolution.lanes, key=lambda r: r.name)
+        planned
+        for lane in sorted(resolution.lanes, key=lambda r: r.name)
+        for planned in _lanes(lane, placement, topology)
     )
     pools = _Pools(topology, placement, lanes, ladder)
-    degradations = list(placement.degradations)
+    degradations = [
+        *placement.degradations,
+        *(
+            note
+            for lane in resolution.lanes
+            for note in lane.notes
+            # what is said of a member is not so once its family has collapsed
+            if lane.divided != "family" or note.about in (lane.name, *placement.lanes)
+        ),
+    ]
     domains = {u.name: _domain(u, pools, degradations) for u in resolution.units}
     default = _Domain(pools.shared, 1, pools.shared != topology.effective, False)
     keys = {(ladder.normal, 0, default)}
     tier_of = {u.name: (u.tier, u.order) for u in resolution.units}
     for unit in resolution.units:
         keys.add((unit.tier, unit.order, domains[unit.name]))
+    lane_of = {unit.name: unit.lane for unit in resolution.units}
+    members = {name: pools.members(lane) for name, lane in lane_of.items()}
     for rule in resolution.rules:
-        keys.add((*tier_of[rule.tier_unit], domains[rule.lane_unit]))
+        for domain in (domains[rule.lane_unit], *members[rule.lane_unit].values()):
+            keys.add((*tier_of[rule.tier_unit], domain))
     ranked = sorted(
         keys, key=lambda k: (k[0], k[1], k[2].cpus.mask, k[2].min_cpus, k[2].hard, k[2].idle_core)
     )
@@ -67,6 +82,7 @@ def assemble(
                 topology.llcs,
             )
         ),
+        device_fingerprint=device_digest(topology.gpus, topology.nics),
         machine=_machine(topology),
         housekeeping=placement.housekeeping,
         shared=pools.shared,
@@ -82,6 +98,10 @@ def assemble(
                 match=rule.condition,
                 spawns=rule.matcher.spawns,
                 needs=rule.matcher.needs,
+                members=tuple(
+                    MemberBand(lane=name, band=ids[(*tier_of[rule.tier_unit], domain)])
+                    for name, domain in members[rule.lane_unit].items()
+                ),
             )
             for i, rule in enumerate(resolution.rules)
         ),
@@ -108,11 +128,30 @@ class _Pools:
             for lane in lanes
             if lane.share == "guarded" and lane.name not in placement.open_lanes
         ]
-        self.lanes: Mapping[str, Lane] = {lane.name: lane for lane in lanes}
+        self._lanes = lanes
         self.shared = self.effective - self.exclusive - union(lane.cpus for lane in self.guarded)
         self.leftovers = (
             self.effective - union(lane.cpus for lane in lanes) - placement.housekeeping
         )
+
+    def lanes_of(self, name: str) -> list[Lane]:
+        """Return the lane, or the members of the family, of that name."""
+        return [lane for lane in self._lanes if name in (lane.name, lane.family)]
+
+    def domain(self, lanes: Sequence[Lane]) -> _Domain:
+        """Return the CPUs of lanes together; to be bound to any of them must make sense."""
+        return _Domain(
+            cpus=union(lane.cpus for lane in lanes),
+            min_cpus=min(_min_cpus(lane) for lane in lanes),
+            hard=all(lane.share == "exclusive" or lane in self.guarded for lane in lanes),
+            idle_core="whole-cores" in (*lanes[0].prefer, *lanes[0].require),
+        )
+
+    def members(self, name: str | None) -> dict[str, _Domain]:
+        """Return the members of a family by name; nothing for a lane by itself."""
+        if name is None:
+            return {}
+        return {one.name: self.domain([one]) for one in self._lanes if one.family == name}
 
     def of_tier(self, tier: int) -> CpuSet:
         """Return where a unit without a lane may run: out of lanes that outrank it.
@@ -131,10 +170,7 @@ class _Pools:
 
 def _domain(unit: ResolvedUnit, pools: _Pools, degradations: list[Degradation]) -> _Domain:
     if unit.lane is not None:
-        lane = pools.lanes[unit.lane]
-        hard = lane.share == "exclusive" or lane in pools.guarded
-        idle = "whole-cores" in (*lane.prefer, *lane.require)
-        return _Domain(lane.cpus, _min_cpus(lane), hard, idle)
+        return pools.domain(pools.lanes_of(unit.lane))
     cpus = pools.of_tier(unit.tier)
     if unit.leftovers:
         if pools.leftovers:
@@ -155,7 +191,14 @@ def _min_cpus(lane: Lane) -> int:
     return max(1, len(lane.cpus) * lane.min_cores // max(1, lane.cores))
 
 
-def _lane(lane: ResolvedLane, placement: Placement, topology: Topology) -> Lane:
+def _lanes(lane: ResolvedLane, placement: Placement, topology: Topology) -> list[Lane]:
+    """Return the lane, or the members of the family that it is on this machine."""
+    if lane.name in placement.lanes:  # by itself, spanning, or a family that collapsed
+        return [_lane(lane, None, placement, topology)]
+    return [_lane(lane.as_part(part), lane.name, placement, topology) for part in lane.parts]
+
+
+def _lane(lane: ResolvedLane, family: str | None, placement: Placement, topology: Topology) -> Lane:
     granted = placement.lanes[lane.name]
     share = "open" if lane.name in placement.open_lanes else lane.share.value
     return Lane(
@@ -170,6 +213,12 @@ def _lane(lane: ResolvedLane, placement: Placement, topology: Topology) -> Lane:
         prefer=lane.prefer,
         require=lane.require,
         isolated=granted.isolated,
+        family=family,
+        devices=tuple(
+            view.bdf or view.uuid or view.id
+            for view in topology.of_type("gpu")
+            if view.id in lane.devices
+        ),
     )
 
 
@@ -202,6 +251,8 @@ def _machine(topology: Topology) -> Machine:
         isolated=topology.isolated & topology.online,
         cores=tuple(core.siblings for core in topology.cores),
         llcs=topology.llcs,
+        gpus=topology.gpus,
+        nics=topology.nics,
     )
 
 

@@ -34,6 +34,9 @@ _INSTEAD: Final[Mapping[str, str]] = {
 }
 """How to say otherwise what a target cannot match, by feature."""
 
+_OF_LANES: Final = ("lane.exclusive", "lane.isolated", "lane.family")
+"""Features that one target of a node suffices for: reported where no target has them."""
+
 
 def gaps(plan: NodePlan, target: Target) -> tuple[LeftOut, ...]:
     """Return what the target cannot express, sorted by feature and unit."""
@@ -92,14 +95,17 @@ def report(
         for row in rows:
             if row.rules:
                 continue
-            if row.feature in ("lane.exclusive", "lane.isolated"):
+            if row.feature in _OF_LANES:
                 if any(
                     row.feature not in {r.feature for r in others}
                     for name, others in left_out.items()
                     if name != target
                 ):
                     continue  # another target of this node enforces it
-                _report_lanes(plan, resolution, row, sink)
+                if row.feature == "lane.family":
+                    _report_families(plan, resolution, sink)
+                else:
+                    _report_lanes(plan, resolution, row, sink)
         _report_view(plan, resolution, target, rows, hidden, sink)
 
 
@@ -253,9 +259,11 @@ def _report_variants(resolution: Resolution, target: str, row: LeftOut, sink: Si
 
 def _report_lanes(plan: NodePlan, resolution: Resolution, row: LeftOut, sink: Sink) -> None:
     for lane in resolution.lanes:
-        planned = next(p for p in plan.lanes if p.name == lane.name)
         isolated = row.feature == "lane.isolated"
-        if not (planned.isolated if isolated else planned.share == "exclusive"):
+        if not any(
+            planned.isolated if isolated else planned.share == "exclusive"
+            for planned in plan.lanes_of(lane.name)
+        ):
             continue
         required = isolated and "isolated" in lane.require
         sink.add(
@@ -269,5 +277,22 @@ def _report_lanes(plan: NodePlan, resolution: Resolution, row: LeftOut, sink: Si
                 ),
                 severity=None if required else Severity.WARNING,
                 help="enforce with sched_ext, or change the lane",
+            )
+        )
+
+
+def _report_families(plan: NodePlan, resolution: Resolution, sink: Sink) -> None:
+    """Say which lanes' processes are not bound to the locality of their GPUs."""
+    for lane in resolution.lanes:
+        members = [member for member in plan.lanes_of(lane.name) if member.family is not None]
+        if not members:
+            continue
+        names = listed([f"{member.name} (CPUs {member.cpus})" for member in members])
+        sink.add(
+            codes.UNENFORCED.at(
+                lane.span,
+                f"no target of this node does {features.MEANING['lane.family']}: a process of "
+                f"lane {lane.name} may run on the CPUs of {names}, whichever GPUs it has",
+                help="nothing is wrong with the policy; bind each engine by hand where it matters",
             )
         )

@@ -19,6 +19,7 @@ It bounds what a short hostile text such as ``0-4294967294`` can make us allocat
 
 _ITEM: Final = re.compile(r"(\d+)(?:-(\d+)(?::(\d+)/(\d+))?)?\Z", re.ASCII)
 _MAX_DIGITS: Final = 9
+_MAX_SHOWN: Final = 80
 
 
 class CpuListError(ValueError):
@@ -80,21 +81,22 @@ class CpuSet:
             item = raw.strip(" \t")
             match = _ITEM.match(item)
             if match is None:
-                what = "an empty item" if not item else f"{item!r}"
-                raise CpuListError(f"{what} in CPU list {body!r} is neither N nor A-B")
+                what = "an empty item" if not item else _shown(item)
+                raise CpuListError(f"{what} in CPU list {_shown(body)} is neither N nor A-B")
             numbers = [_number(part, body) for part in match.groups() if part is not None]
             first, last = numbers[0], numbers[1] if len(numbers) > 1 else numbers[0]
             used, group = numbers[2:4] if len(numbers) == 4 else (1, 1)
             if last < first:
                 raise CpuListError(
-                    f"range {item!r} runs backwards; write {last}-{first} if that is meant"
+                    f"range {_shown(item)} runs backwards; write {last}-{first} if that is meant"
                 )
             if last >= MAX_CPUS:
                 raise CpuListError(
-                    f"CPU {last} in {item!r} is above the highest CPU supported, {MAX_CPUS - 1}"
+                    f"CPU {last} in {_shown(item)} is above the highest CPU supported, "
+                    f"{MAX_CPUS - 1}"
                 )
             if group == 0 or used > group:
-                raise CpuListError(f"{item!r} takes {used} of every {group} CPUs")
+                raise CpuListError(f"{_shown(item)} takes {used} of every {group} CPUs")
             if used == group:
                 mask |= (1 << (last + 1)) - (1 << first)
             else:
@@ -113,7 +115,7 @@ class CpuSet:
         mask = 0
         for word in text.strip(" \t\r\n\0").split(","):
             if not re.fullmatch(r"[0-9a-fA-F]{1,8}", word):
-                raise CpuListError(f"{word!r} is not a 32-bit word of a CPU mask")
+                raise CpuListError(f"{_shown(word)} is not a 32-bit word of a CPU mask")
             mask = mask << 32 | int(word, 16)
         return cls.from_mask(mask)
 
@@ -220,12 +222,19 @@ def union(sets: Iterable[CpuSet]) -> CpuSet:
     return CpuSet.from_mask(mask)
 
 
+def _shown(text: str) -> str:
+    """Return a text quoted and short: a list in a file may have megabytes."""
+    return repr(text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}...")
+
+
 def _number(digits: str, whole: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        raise CpuListError(
+            f"CPU {_shown(digits)[1:-1]} is above the highest CPU supported, {MAX_CPUS - 1}"
+        )
     if len(digits) > 1 and digits[0] == "0":
         raise CpuListError(
-            f"{digits!r} in CPU list {whole!r} has a leading zero, which some readers take as "
-            f"octal; write {digits.lstrip('0') or '0'}"
+            f"{digits!r} in CPU list {_shown(whole)} has a leading zero, which some readers take "
+            f"as octal; write {digits.lstrip('0') or '0'}"
         )
-    if len(digits) > _MAX_DIGITS:
-        raise CpuListError(f"CPU {digits} is above the highest CPU supported, {MAX_CPUS - 1}")
     return int(digits)

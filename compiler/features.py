@@ -38,6 +38,7 @@ MEANING: Final = {
     "lane.guarded": "keeping unmatched lower-tier threads out of a lane",
     "lane.exclusive": "keeping everyone else out of a lane",
     "lane.isolated": "a lane on isolated CPUs, one thread a CPU",
+    "lane.family": "binding a process to the locality of its GPUs",
     "tier": "tier weights, slices and preemption",
     "irq.affinity": "placing interrupts",
     "cpus.1024": "CPU ids of 1024 and above",
@@ -69,6 +70,8 @@ def of_plan(plan: NodePlan) -> tuple[str, ...]:
     out |= {f"lane.{lane.share}" for lane in plan.lanes}
     if any(lane.isolated for lane in plan.lanes):
         out.add("lane.isolated")
+    if any(lane.family is not None for lane in plan.lanes):
+        out.add("lane.family")
     default = plan.bands[plan.default_band].tier
     if any(band.tier != default for band in plan.bands):
         out.add("tier")

@@ -14,10 +14,11 @@ from compiler.diagnostics import Related, Sink, Span
 from compiler.model.facts import NodeFacts
 from compiler.model.project import Enforce
 from compiler.modes import UNENFORCED_LIMITS, Decision, decide
-from compiler.place import LaneRequest, Placement, place
+from compiler.place import Placement, place
 from compiler.plan import MAX_BANDS, LeftOut, NodePlan
 from compiler.policy import Policy
 from compiler.registry import load
+from compiler.requests import lane_requests
 from compiler.resolve import check_above, check_policy, expand, resolve
 from compiler.resolve.types import Expansion, Resolution
 from compiler.select import selects
@@ -183,23 +184,14 @@ def _plan(
     sink: Sink,
 ) -> NodePlan | None:
     housekeeping = policy.project.spec.reserve.housekeeping
-    requests = [
-        LaneRequest(
-            name=lane.name,
-            tier=lane.tier,
-            order=lane.order,
-            min=lane.min,
-            max=lane.max,
-            share=lane.share.value,
-            prefer=lane.prefer,
-            require=lane.require,
-            devices=lane.devices,
-        )
-        for lane in resolution.lanes
-    ]
+    unmet = [one for lane in resolution.lanes for one in lane.unmet]
+    for one in unmet:
+        sink.add(unplaceable(policy, node, one.span, one.message, one.help))
+    if unmet:
+        return None
     placed = place(
         topology,
-        requests,
+        lane_requests(resolution),
         None if housekeeping == "auto" else housekeeping,
         system_tier=policy.ladder.system,
     )
@@ -230,7 +222,13 @@ def _within_limits(
                 node.key_span("spec"),
                 f"the node needs {bands} bands (tier, place in its order, CPUs) and a scheduler "
                 f"map holds {MAX_BANDS}",
-                help="shorten chains of above, or let intents share a lane or a tier",
+                help="shorten chains of above, or let intents share a lane or a tier"
+                + (
+                    "; a lane for each locality of its GPUs multiplies its bands, gpus: all in "
+                    "its workload makes it one"
+                    if any(lane.family is not None for lane in plan.lanes)
+                    else ""
+                ),
             )
         )
     starved = [] if plan.leftovers else [u for u in resolution.units if u.leftovers]

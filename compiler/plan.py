@@ -12,9 +12,10 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from compiler.cpuset import CpuSet, union
 from compiler.model.base import CpuList, Preference, Stage
 
-PLAN_VERSION: Final = 1
+PLAN_VERSION: Final = 2
 MAX_RULES: Final = 256
 MAX_BANDS: Final = 64
 
@@ -48,6 +49,15 @@ class Condition(PlanModel):
     """Canonical text of a late-bound pod selector; the rule is inactive until it is resolved."""
 
 
+class MemberBand(PlanModel):
+    """The band of a thread whose process is bound to one member of a family of lanes."""
+
+    lane: str
+    """Name of the member."""
+    band: int
+    """Id of a band with the CPUs of the member alone."""
+
+
 class Rule(PlanModel):
     """One line of the ordered, first-match rule list."""
 
@@ -56,12 +66,16 @@ class Rule(PlanModel):
     unit: str
     """Name of the unit it belongs to."""
     band: int
-    """Id of the band a matching thread gets."""
+    """Id of the band a matching thread gets; of a family, as long as nobody knows which GPUs its
+    process has, the one with the CPUs of all members."""
     match: Condition
     spawns: bool = False
     """The process starts others, which would inherit CPU affinity set on it."""
     needs: str | None = None
     """What must be set for the name to exist, such as an environment variable."""
+    members: tuple[MemberBand, ...] = ()
+    """Where the rule gives a family: its members, each with the band for processes that have GPUs
+    of that member's ``devices`` open, by name."""
 
 
 class Band(PlanModel):
@@ -106,7 +120,9 @@ class Unit(PlanModel):
     order: int
     effect: Effect
     lane: str | None
+    """Name of a lane, or of a family of lanes: see :meth:`NodePlan.lanes_of`."""
     cpus: CpuList
+    """Of a family: those of all members."""
     band: int
 
 
@@ -129,6 +145,7 @@ class Lane(PlanModel):
     """CPUs given to units."""
 
     name: str
+    """As written; a member of a family is called ``chat@numa0``."""
     cpus: CpuList
     cores: int
     """Whole cores it was given."""
@@ -143,6 +160,12 @@ class Lane(PlanModel):
     require: tuple[Preference, ...]
     isolated: bool = False
     """Whether it lies on isolcpus CPUs, where the kernel does not balance load."""
+    family: str | None = None
+    """Name of the family it is a member of: a lane for each locality of its GPUs."""
+    devices: tuple[str, ...] = ()
+    """GPUs that it should be near, where it asks for that: PCI addresses (else the UUID, else the
+    id in the facts), in order of their ids.  A process that has some of them open belongs to this
+    member of its family."""
 
 
 class Degradation(PlanModel):
@@ -166,6 +189,11 @@ class Machine(PlanModel):
     cores: tuple[CpuList, ...]
     """Sibling sets of online CPUs, by lowest CPU."""
     llcs: tuple[CpuList, ...]
+    """Online CPUs of each last-level cache, by lowest CPU; empty: unknown."""
+    gpus: tuple[str, ...] | None = None
+    """PCI addresses of the GPUs, in order; None: not all are known."""
+    nics: tuple[str, ...] | None = None
+    """PCI addresses of the network devices, in order; None: not all are known."""
 
 
 class LeftOut(PlanModel):
@@ -184,6 +212,9 @@ class NodePlan(PlanModel):
     mode: Mode
     fingerprint: str
     """SHA-256 of :func:`compiler.fingerprint.cpu_text` of the machine."""
+    device_fingerprint: str | None = None
+    """SHA-256 of :func:`compiler.fingerprint.device_text` of the machine; None where neither its
+    GPUs nor its network devices are known."""
     machine: Machine
     housekeeping: CpuList
     shared: CpuList
@@ -203,6 +234,18 @@ class NodePlan(PlanModel):
     """Everything the plan needs of a target, sorted; see ``compiler.features``."""
     left_out: Mapping[str, tuple[LeftOut, ...]] = Field(default_factory=dict)
     """Per target, what it could not express."""
+
+    def lanes_of(self, name: str) -> tuple[Lane, ...]:
+        """Return the lane of that name, or the members of the family of that name.
+
+        This is how a name of ``Unit.lane``, or one that a user gives, is looked up: families have
+        no entry of their own in ``lanes``.  Empty where nothing is called so.
+        """
+        return tuple(lane for lane in self.lanes if name in (lane.name, lane.family))
+
+    def cpus_of(self, name: str) -> CpuSet:
+        """Return the CPUs of a lane, or of all members of a family; none where there is none."""
+        return union(lane.cpus for lane in self.lanes_of(name))
 
     def data(self) -> dict[str, object]:
         """Return the plan as plain data, keys in camelCase, nulls left out."""

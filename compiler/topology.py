@@ -75,6 +75,8 @@ class DeviceView:
     node that has only memory."""
     scope: Scope
     confidence: Confidence
+    parent: str | None = None
+    """Id of the GPU that it is an instance (MIG) of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,15 @@ class Topology:
     """Devices by id."""
     control_plane: bool
     """Whether a Kubernetes control plane is embedded in the node."""
+    gpus: tuple[str, ...] | None = None
+    """PCI addresses of the GPUs: see :func:`pci_addresses`."""
+    nics: tuple[str, ...] | None = None
+    """PCI addresses of the network devices."""
+    reserved: CpuSet | None = None
+    """CPUs that the kubelet's static policy leaves to the system; None: no such policy, or they
+    are not known."""
+    strict: bool | None = None
+    """Whether the kubelet keeps ordinary pods off ``reserved``; None: not known."""
 
     @property
     def smt(self) -> int:
@@ -132,8 +143,10 @@ class Topology:
         return next((device for device in self.devices if device.id == name), None)
 
     def of_type(self, kind: Literal["gpu", "nic", "other"]) -> tuple[DeviceView, ...]:
-        """Return the devices of one type, by id."""
-        return tuple(device for device in self.devices if device.type == kind)
+        """Return the devices of one type, by id; a GPU counts once, whatever its instances."""
+        return tuple(
+            device for device in self.devices if device.type == kind and device.parent is None
+        )
 
 
 def topology_of(facts: NodeFacts) -> Topology:
@@ -175,7 +188,27 @@ def topology_of(facts: NodeFacts) -> Topology:
         ),
         devices=tuple(_device(d, spec) for d in sorted(spec.devices, key=lambda d: d.id)),
         control_plane=spec.kubelet is not None and spec.kubelet.control_plane,
+        gpus=pci_addresses(spec, "gpu"),
+        nics=pci_addresses(spec, "nic"),
+        reserved=_reserved(spec.kubelet, online),
+        strict=None if spec.kubelet is None else spec.kubelet.strict_reservation,
     )
+
+
+def pci_addresses(spec: FactsSpec, kind: Literal["gpu", "nic"]) -> tuple[str, ...] | None:
+    """Return the PCI addresses of all devices of one type, in order; None where they are unknown.
+
+    sysfs shows every function of the machine, so that what it does not show is not there; devices
+    without an address (on other buses) are then left out.  Other sources need not look for both
+    types: one that names none may not have looked, and a device it gives no address makes the list
+    incomplete.  A part of a device (a MIG instance) has no address of its own.
+    """
+    whole = [one for one in spec.devices if one.type == kind and one.parent is None]
+    found = {one.bdf for one in whole if one.bdf is not None}
+    looked = any(one.reader == "sysfs" and "devices" in one.facts for one in spec.sources)
+    if not looked and (not whole or any(one.bdf is None for one in whole)):
+        return None
+    return tuple(sorted(found, key=lambda bdf: (int(bdf.partition(":")[0], 16), bdf)))
 
 
 def _first(*choices: CpuSet | None) -> CpuSet:
@@ -186,9 +219,14 @@ def _kubelet_owned(kubelet: Kubelet | None, online: CpuSet) -> CpuSet:
     if kubelet is None or not kubelet.present:
         return CpuSet()
     exclusive = (kubelet.exclusive or CpuSet()) & online
-    if kubelet.policy == "static" and kubelet.reserved:
-        return (online - kubelet.reserved) | exclusive
-    return exclusive
+    reserved = _reserved(kubelet, online)
+    return exclusive if reserved is None else (online - reserved) | exclusive
+
+
+def _reserved(kubelet: Kubelet | None, online: CpuSet) -> CpuSet | None:
+    if kubelet is None or not kubelet.present or kubelet.policy != "static":
+        return None
+    return kubelet.reserved & online if kubelet.reserved else None
 
 
 def _llc_by_cpu(spec: FactsSpec) -> dict[int, int]:
@@ -250,4 +288,5 @@ def _device(device: Device, spec: FactsSpec) -> DeviceView:
         cpus=None if cpus is None else cpus & spec.cpus.online,
         scope=scope,
         confidence=confidence,
+        parent=device.parent,
     )

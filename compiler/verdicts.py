@@ -45,6 +45,12 @@ _HELP: Final[Mapping[str, str]] = {
     "housekeeping-shrunk": _LANES_ATE,
     "housekeeping-shared": _LANES_ATE,
     "guard-dropped": "lower the cores of a lane, or write share: open to say so",
+    "reservation-shared": (
+        "set strict-cpu-reservation in the kubelet's cpuManagerPolicyOptions, or take it as it is"
+    ),
+    "family-collapsed": "lower the cores of a lane; under require: [gpu-local] its members stay",
+    "locality-too-small": "nothing is wrong; gpus in the workload may name those that are meant",
+    "no-near-nic": "drop nic-local where the NICs are elsewhere",
     "search-stopped": "ask for fewer preferences or lanes, or take the plan as it is",
 }
 """What to do about the other kinds."""
@@ -80,7 +86,7 @@ def degraded(
     row: Degradation, resolution: Resolution, topology: Topology, node: Loaded[NodeFacts]
 ) -> Diagnostic:
     """Say what a plan falls short of, at the preference where it is one."""
-    lane = next((lane for lane in resolution.lanes if lane.name == row.about), None)
+    lane = resolution.asked(row.about)
     subject = f"lane {row.about}" if lane is not None else row.about
     word = _WORDS.get(row.kind)
     span = _about(row.about, resolution, node)
@@ -119,8 +125,9 @@ def _some(word: Preference, lane: ResolvedLane, topology: Topology) -> bool:
 
 
 def _members(lane: str, resolution: Resolution) -> tuple[Loaded[Intent], ...]:
-    """Return the intents that share a lane, by name."""
-    names = {n for known in resolution.lanes if known.name == lane for n in known.intents}
+    """Return the intents that share a lane, or a family of which it names a member, by name."""
+    known = resolution.asked(lane)
+    names = set(known.intents) if known is not None else set[str]()
     found = {
         unit.draft.intent.name: unit.draft.intent
         for unit in resolution.units
@@ -147,9 +154,8 @@ def _housekeeping(policy: Policy, node: Loaded[NodeFacts]) -> Span:
 
 def _about(about: str, resolution: Resolution, node: Loaded[NodeFacts]) -> Span:
     """Return the line a lane or unit comes from; the node's facts for anything else."""
-    for lane in resolution.lanes:
-        if lane.name == about:
-            return lane.span
+    if (lane := resolution.asked(about)) is not None:
+        return lane.span
     for unit in resolution.units:
         if unit.name == about and unit.draft.intent is not None:
             return unit.draft.intent.key_span("spec", "workload")

@@ -47,9 +47,10 @@ def dump(
 ) -> str:
     """Return one YAML document in block form.
 
-    Keys keep the order in which they are given.  Lists of numbers stand on one line, everything
-    else on lines of its own; empty mappings and lists are ``{}`` and ``[]``.  No anchors, no
-    folding, LF, exactly one newline at the end, ASCII only.
+    Keys keep the order in which they are given.  Lists of numbers stand on one line, or on
+    several of at most 100 characters; everything else on lines of its own; empty mappings and
+    lists are ``{}`` and ``[]``.  No anchors, no folding, LF, exactly one newline at the end, ASCII
+    only.
 
     Args:
         data: mappings with text keys, lists or tuples, text, int, finite float, bool, None.
@@ -130,7 +131,7 @@ class _Writer:
     def _item(self, value: Plain, route: Route, indent: int) -> Iterator[str]:
         """Yield a list item; a mapping or list in it begins on the line of the dash."""
         dash = f"{' ' * indent}-"
-        if not _is_block(value, dash):
+        if not _is_block(value):
             yield from self._entry(dash, value, route, indent)
             return
         lines = self.block(value, route, indent + _STEP)
@@ -150,18 +151,29 @@ class _Writer:
     def _entry(self, before: str, value: Plain, route: Route, indent: int) -> Iterator[str]:
         if isinstance(value, str):
             yield from _text(before, value, indent)
-        elif _is_block(value, before):
+        elif _is_block(value):
             yield before
             yield from self.block(value, route, indent + _STEP)
         else:
-            yield f"{before} {_atom(value)}"
+            yield from _wrapped(f"{before} ", _atom(value), " " * (indent + _STEP))
 
 
-def _is_block(value: object, before: str) -> bool:
+def _wrapped(before: str, atom: str, indent: str) -> Iterator[str]:
+    """Yield a value on one line, and a list of numbers that is too long for one on several."""
+    while (
+        len(before) + len(atom) > _WIDTH
+        and (cut := atom.rfind(", ", 0, max(0, _WIDTH - len(before)))) > 0
+    ):
+        yield before + atom[: cut + 1]
+        before, atom = indent, atom[cut + 2 :]
+    yield before + atom
+
+
+def _is_block(value: object) -> bool:
     """Return whether a value takes lines of its own."""
     if isinstance(value, str | bytes) or not isinstance(value, Mapping | Sequence) or not value:
         return False
-    return not _numbers(value) or len(f"{before} {_atom(value)}") > _WIDTH
+    return not _numbers(value)
 
 
 def _numbers(value: object) -> TypeGuard[Sequence[int]]:

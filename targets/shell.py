@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -69,8 +70,9 @@ def filled(words: Iterable[str], first: str, others: str) -> list[str]:
     return lines
 
 
+@cache  # to compile templates takes longer than to fill them, and a fleet has many plans
 def environment(templates: Path) -> jinja2.Environment:
-    """Return the environment for line-oriented templates under a directory.
+    """Return the environment for line-oriented templates under a directory, always the same one.
 
     An undefined name is an error, values are put in as they are (``|quote`` and ``|shown`` are
     the filters for everything that comes from a policy), and the comment marks are changed

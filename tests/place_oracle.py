@@ -124,8 +124,12 @@ class Oracle:
         if lane < 0:  # housekeeping, or the spare core
             yield from combinations([i for i in self.effective if i in free], size)
             return
+        request = self.requests[lane]
+        member = request.member_of is not None and "gpu-local" in request.prefer
         for cores in combinations(sorted(free), size):
-            if self.may(self.requests[lane], cores):
+            if member and size > request.min and self.cost_of("gpu-local", request, cores):
+                continue  # it grows near its own GPUs only
+            if self.may(request, cores):
                 yield cores
 
     # -- several -------------------------------------------------------------------------------

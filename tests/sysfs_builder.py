@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from compiler.cpuset import CpuSet
+from compiler.facts.files.memory import Link, MemoryFiles
 
 CPU = "sys/devices/system/cpu"
 NODE = "sys/devices/system/node"
@@ -72,6 +73,16 @@ class SysfsBuilder:
         for number, cpus in enumerate(cores):
             self.core(cpus, package=package, core=number, form=form)
 
+    def level(self, name: str, number: int, cpus: str) -> None:
+        """Write a package, die or cluster (``name``) into topology/ of its CPUs."""
+        file = "physical_package_id" if name == "package" else f"{name}_id"
+        members = CpuSet.parse(cpus)
+        for cpu in members:
+            base = f"{CPU}/cpu{cpu}/topology"
+            self.file(f"{base}/{file}", f"{number}\n")
+            self.file(f"{base}/{name}_cpus_list", f"{members}\n")
+            self.file(f"{base}/{name}_cpus", mask_text(members, 4) + "\n")
+
     def cache(
         self,
         index: int,
@@ -121,9 +132,14 @@ class SysfsBuilder:
         numa: int | None = -1,
         local: str | None = None,
         mask: str | None = None,
+        under: str | None = None,
     ) -> str:
-        """Write one PCI function and return its directory."""
-        path = f"sys/devices/pci{bdf.rpartition(':')[0]}/{bdf}"
+        """Write one PCI function and return its directory.
+
+        ``under`` is the directory it is in: root complex and bridges, such as
+        ``pci0000:15/0000:15:01.0``.
+        """
+        path = f"sys/devices/{under or 'pci' + bdf.rpartition(':')[0]}/{bdf}"
         self.file(f"{path}/class", f"0x{code:06x}\n")
         self.file(f"{path}/vendor", f"0x{vendor:04x}\n")
         self.file(f"{path}/device", f"0x{device:04x}\n")
@@ -147,6 +163,26 @@ class SysfsBuilder:
         """Write an interface without a device, such as a bridge."""
         self.directory(f"sys/devices/virtual/net/{name}")
         self.link(f"sys/class/net/{name}", f"sys/devices/virtual/net/{name}")
+
+
+class MemoryBuilder(SysfsBuilder):
+    """The same in memory, for machines of thousands of CPUs; a file is written once."""
+
+    def __init__(self) -> None:
+        self.root = Path("/")
+        self.files = MemoryFiles()
+
+    def file(self, path: str, text: str = "") -> None:
+        """Write one file."""
+        self.files.add(f"/{path.lstrip('/')}", text.encode())
+
+    def directory(self, path: str) -> None:
+        """Make one directory."""
+        self.files.add_directory(f"/{path.lstrip('/')}")
+
+    def link(self, path: str, target: str) -> None:
+        """Make a link to ``target``."""
+        self.files.add(f"/{path.lstrip('/')}", Link(f"/{target.lstrip('/')}"))
 
 
 def gb10(root: Path) -> SysfsBuilder:

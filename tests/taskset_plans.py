@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from compiler.cpuset import CpuSet
-from compiler.fingerprint import cpu_text, digest
+from compiler.fingerprint import cpu_text, device_digest, digest
 from compiler.plan import (
     Band,
     Condition,
@@ -167,6 +167,7 @@ def plan(
     return NodePlan(
         mode=mode,
         fingerprint=digest(cpu_text(on.arch, on.online, on.cores, on.llcs)),
+        device_fingerprint=device_digest(on.gpus, on.nics),
         machine=on,
         housekeeping=CpuSet(),
         shared=on.effective,

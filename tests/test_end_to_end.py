@@ -73,11 +73,12 @@ def test_processes_move_stay_and_come_back(shell: Shell, node: Path) -> None:
 def test_a_plan_for_another_machine_is_refused_and_undoes_ours(
     shell: Shell, node: Path, tmp_path: Path
 ) -> None:
-    # the same intents for a machine of 511 CPUs without SMT, which no test machine is
+    # the same intents for a machine of 511 CPUs and an architecture that no test machine has: an
+    # architecture alone refuses, while online CPUs that are fewer than planned do not
     cpus = "0-510"
     facts = (
         "apiVersion: tierc.dev/v1alpha1\nkind: NodeFacts\nmetadata: {name: other}\n"
-        f"spec: {{cpus: {{online: {cpus}}}, cores: [{{cpus: {cpus}}}]}}\n"
+        f"spec: {{arch: alpha, cpus: {{online: {cpus}}}, cores: [{{cpus: {cpus}}}]}}\n"
     )
     policy = write(tmp_path / "other", {"intents/all.yaml": INTENTS, "nodes/box.yaml": facts})
     assert main(["build", str(policy), "-o", str(tmp_path / "wrong")]) == 0

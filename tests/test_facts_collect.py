@@ -96,8 +96,8 @@ def test_offline_cpu_0_and_an_offline_sibling(b: SysfsBuilder) -> None:
     b.node(0, "1-6", mem_kib=1 << 20)
     spec = spec_of(b)
     assert cores(spec) == ["1,5", "2,6", "3", "4"]
+    assert spec.warnings == ()
     assert str(spec.llcs[0].cpus) == "1-6"
-    assert spec.llcs[0].id == 1
     assert str(spec.cpus.present) == "0-7"
 
 
@@ -111,14 +111,16 @@ def test_without_the_online_file_an_offline_cpu_has_no_topology(b: SysfsBuilder)
     assert spec.cpus.isolated is None
 
 
-def test_no_topology_at_all(b: SysfsBuilder) -> None:
+def test_no_topology_at_all_is_refused_because_the_cores_are_unknown(b: SysfsBuilder) -> None:
     for cpu in range(3):
         b.directory(f"{CPU}/cpu{cpu}")
     b.file(f"{CPU}/cpu1/online", "0\n")
-    spec = spec_of(b)
-    assert cores(spec) == ["0", "2"]
+    with pytest.raises(FactsError, match="threads of one core"):
+        spec_of(b)
+    b.file(f"{CPU}/cpu2/online", "0\n")
+    spec = spec_of(b)  # a single CPU is a core
+    assert cores(spec) == ["0"]
     assert all(group.package is None and group.llc is None for group in spec.cores)
-    assert any("a core of its own" in warning for warning in spec.warnings)
 
 
 def test_siblings_that_contradict_each_other_never_join(b: SysfsBuilder) -> None:
@@ -221,8 +223,10 @@ def test_the_last_level_is_found_by_level_and_not_by_index(b: SysfsBuilder) -> N
         b.cache(1, cpu, level=2, size="512K", id=int(cpu))
         b.cache(3, cpu, level=1, size="32K", id=int(cpu))
         b.cache(2, cpu, level=4, size="1K", kind="Instruction", id=int(cpu))
-    (llc,) = spec_of(b).llcs
-    assert (llc.id, llc.level, str(llc.cpus), llc.size_kib) == (7, 3, "0-1", 4096)
+    spec = spec_of(b)
+    (llc,) = spec.llcs
+    assert (llc.level, str(llc.cpus), llc.size_kib) == (3, "0-1", 4096)
+    assert spec.warnings == ()
 
 
 def test_no_l3_and_split_first_level(b: SysfsBuilder) -> None:
@@ -247,36 +251,40 @@ def test_no_cache_directory(b: SysfsBuilder) -> None:
     assert any("last-level caches are unknown" in warning for warning in spec.warnings)
 
 
-def test_arm_without_cache_ids_counts_by_lowest_cpu(b: SysfsBuilder) -> None:
+def test_caches_are_numbered_by_lowest_cpu_whatever_the_kernel_calls_them(
+    b: SysfsBuilder,
+) -> None:
     b.masks(online="0-7")
     b.cores([str(cpu) for cpu in range(8)])
-    b.cache(2, "0-3", level=2, size="1024K")
-    b.cache(2, "4-7", level=2, size="")
+    b.cache(2, "4-7", level=2, size="", id=5)
+    b.cache(2, "0-3", level=2, size="1024K", id=5)
     spec = spec_of(b)
     assert [(llc.id, str(llc.cpus), llc.size_kib) for llc in spec.llcs] == [
         (0, "0-3", 1024),
-        (4, "4-7", None),
+        (1, "4-7", None),
     ]
-
-
-def test_one_missing_or_doubled_id_makes_all_count_by_lowest_cpu(b: SysfsBuilder) -> None:
-    b.masks(online="0-3")
-    b.cores([str(cpu) for cpu in range(4)])
-    b.cache(3, "0-1", level=3, size="1024K", id=5)
-    b.cache(3, "2-3", level=3, size="1024K", id=5)
-    assert [llc.id for llc in spec_of(b).llcs] == [0, 2]
 
 
 def test_a_cache_without_its_cpu_and_a_cache_of_junk(b: SysfsBuilder) -> None:
     simple(b)
+    b.file(f"{CPU}/cpu0/cache/index3/level", "99\n")
     b.file(f"{CPU}/cpu1/cache/index3/shared_cpu_list", "2-3\n")
     b.file(f"{CPU}/cpu2/cache/index3/size", "big\n")
-    b.file(f"{CPU}/cpu3/cache/index3/level", "99\n")
     spec = spec_of(b)
-    assert {str(g.cpus): g.llc is None for g in spec.cores} == {"0,2": False, "1,3": True}
+    assert {str(g.cpus): g.llc is None for g in spec.cores} == {"2-3": False, "0-1": True}
     assert any("lacks CPU 1 itself" in warning for warning in spec.warnings)
     assert any("level 99" in warning for warning in spec.warnings)
-    assert any("last-level cache of CPU 1,3 is unknown" in warning for warning in spec.warnings)
+    assert any("last-level cache of CPU 0-1 is unknown" in warning for warning in spec.warnings)
+    assert any("'big' is not a size" in warning for warning in spec.warnings)
+
+
+def test_caches_that_contradict_each_other_keep_the_cpus_that_agree(b: SysfsBuilder) -> None:
+    simple(b)
+    for cpu in "123":
+        b.file(f"{CPU}/cpu{cpu}/cache/index3/shared_cpu_list", "1-3\n")
+    spec = spec_of(b)
+    assert [str(llc.cpus) for llc in spec.llcs] == ["0", "1-3"]
+    assert any("CPU 0 shares its L3 cache with 0-3" in warning for warning in spec.warnings)
 
 
 # --- kinds -------------------------------------------------------------------------------------
@@ -387,6 +395,7 @@ def test_one_pmu_is_one_kind_and_an_unsorted_list_is_a_list(b: SysfsBuilder) -> 
     [
         ((1024, 1024, 787, 787), "0-1"),  # 1.301
         ((1024, 1024, 788, 788), ""),  # 1.299
+        ((1300, 1300, 1000, 1000), "0-1"),
         ((1024, 900, 790, 700), ""),  # small steps, whatever the ends
         ((255, 250, 166, 161), "0-1"),
     ],
@@ -533,7 +542,7 @@ def test_the_fingerprint_is_that_of_the_canonical_text(b: SysfsBuilder) -> None:
     b.cache(3, "0-3", level=3, size="1024K")
     b.file("proc/sys/kernel/arch", "x86_64\n")
     facts = collect(b.root, name="n", live=False)
-    text = "tierc-cpu-1\narch x86_64\nonline 0-3\ncore 0,2\ncore 1,3\nllc 0-3\n"
+    text = "tierc-cpu-2\narch x86_64\nonline 0-3\ncore 0,2\ncore 1,3\nllc 0-3\n"
     assert facts_fingerprint_text(facts) == text
     assert facts_fingerprint(facts) == digest(text)
     b.file("proc/sys/kernel/osrelease", "7.0.0\n")

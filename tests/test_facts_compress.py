@@ -24,7 +24,11 @@ def machines(draw: st.DrawFn) -> list[CpuRow]:
         left = left[len(threads) :]
         llc, numa, package = draw(PLACE), draw(PLACE), draw(PLACE)
         kind, capacity = draw(KINDS), draw(st.sampled_from([None, 512, 1024]))
-        rows += [CpuRow(cpu, threads, llc, numa, package, kind, capacity) for cpu in threads]
+        die, cluster = draw(PLACE), draw(PLACE)
+        rows += [
+            CpuRow(cpu, threads, llc, numa, package, kind, capacity, die, cluster)
+            for cpu in threads
+        ]
     return sorted(rows, key=lambda row: row.cpu)
 
 
@@ -33,7 +37,7 @@ def machines(draw: st.DrawFn) -> list[CpuRow]:
 def test_groups_say_what_the_rows_said(rows: list[CpuRow]) -> None:
     groups = compress(rows)
     back = {
-        cpu: CpuRow(cpu, core, g.llc, g.numa, g.package, g.kind, g.capacity)
+        cpu: CpuRow(cpu, core, g.llc, g.numa, g.package, g.kind, g.capacity, g.die, g.cluster)
         for g in groups
         for core in g.cores()
         for cpu in core

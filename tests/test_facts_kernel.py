@@ -312,7 +312,7 @@ def test_one_junk_entry_makes_exclusive_unknown(b: SysfsBuilder, entries: object
     b.file("var/lib/kubelet/cpu_manager_state", state(entries=entries))
     spec = spec_of(b)
     assert spec.kubelet is not None
-    assert (spec.kubelet.policy, spec.kubelet.exclusive) == ("static", None)
+    assert (spec.kubelet.policy, spec.kubelet.exclusive) == (None, None)
     assert any("exclusive is unknown" in warning for warning in spec.warnings)
 
 

@@ -39,6 +39,35 @@ def test_the_picture_in_the_documentation_is_this_one(tool: Callable[[str], str]
     assert [t.text for t in kept.iter(text)] == [t.text for t in now.iter(text)]
 
 
+def test_the_machine_of_the_example_and_its_picture_in_the_documentation(golden: Golden) -> None:
+    done = run("graph", *SPARK, "--format", "text")
+    assert (done.returncode, done.stderr) == (0, "")
+    golden.file("dgx-spark/machine.txt", done.stdout.encode())
+    assert "[A]  serving: 5-9,15, tier latency, guarded, 6 cores, for gpu0; chat (" in done.stdout
+    assert "[B]  housekeeping: 0-1, node software\n" in done.stdout
+    assert "[C]  leftovers: 2-4,10-14,16-19, in no lane\n" in done.stdout
+    svg = run("graph", *SPARK, "--format", "svg")
+    assert (svg.returncode, svg.stderr) == (0, "")
+    golden.file("dgx-spark-lanes.svg", svg.stdout.encode(), base=ROOT / "docs/images")
+
+
+@pytest.mark.parametrize("format", ["text", "svg"])
+def test_the_machine_is_that_of_facts_show(format: str) -> None:
+    done = run("graph", *SPARK, "--format", format)
+    shown = run("facts", "show", "spark-a", "-p", "examples/dgx-spark", "--format", format)
+    assert done.stdout == shown.stdout
+
+
+def test_a_machine_without_a_plan_is_drawn_and_its_errors_are_reported(tmp_path: Path) -> None:
+    body = "workload: {match: [{comm: x}]}\nprotect: all\nlane: {cores: 99}"
+    root = write(tmp_path, {"intents/a.yaml": intent("a", body)})
+    done = run("graph", "-p", str(root), "--node", "box", "--format", "text")
+    assert done.returncode == 1
+    assert "TRC4" in done.stderr
+    assert "note  no plan, see the findings: lanes are not drawn\n" in done.stdout
+    assert "[A]" not in done.stdout
+
+
 def test_the_example_in_both_formats_says_the_same(tool: Callable[[str], str]) -> None:
     svg = draw_svg(tool("dot"), run("graph", *SPARK).stdout)
     chart = read_chart(run("graph", *SPARK, "--format", "mermaid").stdout)
@@ -52,12 +81,13 @@ def test_the_example_in_both_formats_says_the_same(tool: Callable[[str], str]) -
 
 
 @pytest.mark.parametrize("seed", ["0", "1", "7"])
-@pytest.mark.parametrize("format", ["dot", "mermaid"])
+@pytest.mark.parametrize("format", ["dot", "mermaid", "text"])
 def test_bytes_do_not_depend_on_the_surroundings(seed: str, format: str, tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONHASHSEED": seed, "LC_ALL": "C", "PYTHONPATH": str(ROOT)}
     project = str(ROOT / "examples/dgx-spark")
-    there = run("graph", "-p", project, "--format", format, cwd=tmp_path, env=env)
-    here = run("graph", "-p", "examples/dgx-spark", "--format", format)
+    one = ("--format", format, *(("--node", "spark-a") if format == "text" else ()))
+    there = run("graph", "-p", project, *one, cwd=tmp_path, env=env)
+    here = run("graph", "-p", "examples/dgx-spark", *one)
     assert there.returncode == here.returncode == 0
     assert there.stdout == here.stdout
 
@@ -107,7 +137,10 @@ def test_a_policy_without_nodes_is_drawn(tmp_path: Path, tool: Callable[[str], s
     ("args", "said"),
     [
         (("--format", "dott"), "unknown format 'dott'; did you mean dot?"),
-        (("--format", "png"), "unknown format 'png'; formats are dot, mermaid"),
+        (("--format", "png"), "unknown format 'png'; formats are dot, mermaid, text, svg"),
+        (("--format", "svg"), "--format svg draws the lanes of one node; name it with --node"),
+        (("--format", "text"), "--format text draws the lanes of one node; name it with --node"),
+        (("--format", "json"), "unknown format 'json'; formats are dot, mermaid, text, svg"),
         (("--node", "spark-b"), "the policy has no node 'spark-b'; did you mean spark-a?"),
         (("-o", "no/such/dir/x"), "cannot write no/such/dir/x: No such file or directory"),
     ],

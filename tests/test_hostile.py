@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.examples import read_tree
 from tests.policies import BOX, HEAD, intent, write
 
 TRAP = "import pathlib; pathlib.Path({marker!r}).write_text('ran')\nTARGET = None\n"
+DEVICES = re.compile(r"tierc: the devices of this machine are not those|  (gone|new): (gpu|nic) ")
 PAYLOADS = (
     "$(touch {marker})",
     "`touch {marker}`",
@@ -138,9 +140,11 @@ def test_patterns_that_attack_stay_patterns(tmp_path: Path, payload: str) -> Non
             timeout=120,
             check=False,
         )
-        # 3 where this machine is not the planned one; in no case an error of the shell
+        # 3 where this machine is not the planned one; in no case an error of the shell.  That the
+        # planned GPU is not in this machine is said, and is no error.
         assert ran.returncode in (0, 3), ran.stderr
-        assert ran.returncode == 3 or not ran.stderr
+        other = [line for line in ran.stderr.splitlines() if not DEVICES.match(line)]
+        assert ran.returncode == 3 or not other
     else:
         assert code == 1
         assert not script.exists()

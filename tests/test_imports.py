@@ -27,7 +27,7 @@ LAYERS: list[set[str]] = [
     {"plan", "profiles", "schemas", "select", "topology"},
     {"entries", "facts", "features", "modes", "policy", "registry"},
     {"place", "project", "resolve", "safety"},
-    {"assemble", "scaffold", "verdicts"},
+    {"assemble", "requests", "scaffold", "verdicts"},
     {"capability"},
     {"pipeline"},
     {"diff", "explain", "picture", "provenance"},

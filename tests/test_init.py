@@ -19,10 +19,10 @@ from compiler.model.project import Enforce, LintOptions, Project, ProjectSpec, R
 from compiler.scaffold.engines import place, running
 from compiler.schemas import generate
 from tests.conftest import shared_dir
+from tests.corpus import unpack
 from tests.examples import read_tree
 from tests.sysfs_builder import SysfsBuilder, gb10
 from tests.taskset_live import make_shell, worker
-from tests.test_facts_corpus import unpack
 
 FILES = {
     "README.md",

@@ -640,23 +640,23 @@ def test_the_order_of_requests_changes_nothing() -> None:
 
 def test_a_search_cut_short_says_so_and_how_far_off_it_may_be() -> None:
     machine = facts(
-        [{"cpus": "0-2", "llc": 0}, {"cpus": "3-5", "llc": 1}, {"cpus": "6-9", "llc": 2}],
-        online="0-9",
-        llcs={0: "0-2", 1: "3-5", 2: "6-9"},
+        [{"cpus": "0-1", "llc": 0}, {"cpus": "2", "llc": 1}, {"cpus": "3-4", "llc": 2}],
+        online="0-4",
+        llcs={0: "0-1", 1: "2", 2: "3-4"},
     )
-    topology, request = topology_of(machine), lane(least=4, prefer=("same-llc",))
+    topology, request = topology_of(machine), lane(least=3, prefer=("same-llc",))
     exact = place(topology, [request], 1, system_tier=SYSTEM)
     assert isinstance(exact, Placement)
-    assert where(exact) == {"serving": "6-9"}
+    assert where(exact) == {"serving": "1,3-4"}
     short = place(topology, [request], 1, system_tier=SYSTEM, effort=1)
     assert isinstance(short, Placement)
-    assert where(short) == {"serving": "1-4"}
+    assert where(short) == {"serving": "1-3"}
     assert said(short)[1] == (
         "serving",
         "search-stopped",
-        "the search for the best cores stopped after 1 step: the choice costs (same-llc 1, "
-        "split cores 0, caches 1, NUMA nodes 0), no choice costs less than (same-llc 0, split "
-        "cores 0, caches 0, NUMA nodes 0)",
+        "the search for the best cores stopped after 1 step: the choice costs (same-llc 2, "
+        "split cores 0, caches 2, NUMA nodes 0), no choice costs less than (same-llc 1, split "
+        "cores 0, caches 1, NUMA nodes 0)",
     )
 
 
@@ -675,17 +675,25 @@ def test_a_search_cut_short_names_devices() -> None:
 
 
 def test_growth_cut_short_says_so() -> None:
+    # Cache 1 has more cores, but the other lane must have three of its five.
     machine = facts(
-        [{"cpus": "0-1", "llc": 0}, {"cpus": "2-5", "llc": 1}],
-        online="0-5",
-        llcs={0: "0-1", 1: "2-5"},
+        [
+            {"cpus": "0-3", "llc": 0, "kind": "standard"},
+            {"cpus": "4-6", "llc": 1, "kind": "performance"},
+            {"cpus": "7-8", "llc": 1, "kind": "standard"},
+        ],
+        online="0-8",
+        llcs={0: "0-3", 1: "4-8"},
     )
-    request = lane(least=1, most=4, require=("same-llc",))
-    assert where(placed(machine, request)) == {"serving": "2-5"}
-    short = place(topology_of(machine), [request], 1, system_tier=SYSTEM, effort=1)
+    lanes = [
+        lane("fast", 3, require=("performance",)),
+        lane(least=1, most=3, require=("same-llc",)),
+    ]
+    assert where(placed(machine, *lanes, keep=1)) == {"fast": "4-6", "serving": "1-3"}
+    short = place(topology_of(machine), lanes, 1, system_tier=SYSTEM, effort=1)
     assert isinstance(short, Placement)
-    assert short.lanes["serving"].cores == 1
-    assert ("serving", "search-stopped") in [(d.about, d.kind) for d in short.degradations]
+    assert short.lanes["serving"].cores == 2
+    assert ("fast", "search-stopped") in [(d.about, d.kind) for d in short.degradations]
     assert any("smaller than they could be" in d.message for d in short.degradations)
 
 

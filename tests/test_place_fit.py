@@ -8,7 +8,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.place.fit import Reserve, transport
+from compiler.place.bits import bits_of
+from compiler.place.reserve import Reserve, transport
 
 
 def possible(free: list[int], amounts: list[int], options: list[frozenset[int]]) -> bool:
@@ -33,7 +34,7 @@ def test_cores_can_be_taken_as_long_as_the_demands_fit(seed: int) -> None:
     options = [
         frozenset(cell for cell in range(cells) if rng.random() < 0.6) for _ in range(demands)
     ]
-    reserve = Reserve.of(tuple(free), amounts, options)
+    reserve = Reserve.of(tuple(free), amounts, [bits_of(option) for option in options])
     assert (reserve is not None) == possible(free, amounts, options)
     if reserve is None:
         return

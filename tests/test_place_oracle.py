@@ -13,7 +13,8 @@ from compiler.cpuset import CpuSet, union
 from compiler.model.facts import NodeFacts
 from compiler.place import LaneRequest, Placement, place
 from compiler.topology import topology_of
-from tests.machines import cached_machines, facts, gpu, lane_lists, machines
+from tests.machines import cached_machines, facts, gpu, lane_lists, machines, random_lane
+from tests.place_machines import odd_machine
 from tests.place_oracle import Oracle
 
 
@@ -85,6 +86,14 @@ def test_lanes_that_need_caches_of_their_own(machine: NodeFacts, seed: int) -> N
     ]
     requests = [r if not {*r.prefer} & {*r.require} else replace(r, prefer=()) for r in requests]
     compare(machine, requests, 1)
+
+
+@given(st.integers(0, 2**48), st.sampled_from([None, 1]))
+@settings(max_examples=250)
+def test_machines_as_they_are_built_equal_brute_force(seed: int, explicit: int | None) -> None:
+    rng = Random(seed)
+    requests = [random_lane(rng, f"l{i}", 4) for i in range(rng.randint(1, 3))]
+    compare(odd_machine(rng, 9), requests, explicit)
 
 
 def machine_of_devices(rng: Random) -> NodeFacts:

@@ -13,7 +13,8 @@ from compiler.cpuset import union
 from compiler.model.facts import NodeFacts
 from compiler.place import LaneRequest, Placement, place
 from compiler.topology import topology_of
-from tests.machines import gpu, lane_lists, machines, many_caches
+from tests.machines import gpu, lane_lists, machines, many_caches, random_lane
+from tests.place_machines import odd_machine, server, server_lanes
 from tests.safe_plans import SYSTEM, plan_of
 
 
@@ -84,6 +85,23 @@ def test_small_machines(
     facts: NodeFacts, requests: list[LaneRequest], explicit: int | None
 ) -> None:
     keeps_its_promises(facts, requests, explicit)
+
+
+@given(st.integers(0, 2**48), EXPLICIT)
+@settings(max_examples=200)
+def test_machines_as_they_are_built(seed: int, explicit: int | None) -> None:
+    rng = Random(seed)
+    requests = [random_lane(rng, f"l{i}", 5) for i in range(rng.randint(1, 6))]
+    keeps_its_promises(odd_machine(rng, 24), requests, explicit)
+
+
+@pytest.mark.slow
+@given(st.integers(0, 2**48))
+@settings(max_examples=60)
+def test_large_servers(seed: int) -> None:
+    rng = Random(seed)
+    facts = server(rng)
+    keeps_its_promises(facts, server_lanes(rng, topology_of(facts)), None)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from compiler.codes.safety import BROKEN_INVARIANT, NODE_SOFTWARE_STARVED
 from compiler.cpuset import CpuSet
 from compiler.fingerprint import cpu_text, digest
 from compiler.place import LaneRequest, Placement, place
-from compiler.plan import Condition, NodePlan, Rule, Unit
+from compiler.plan import Condition, MemberBand, NodePlan, Rule, Unit
 from compiler.topology import topology_of
 from tests.machines import pairs
 from tests.safe_plans import BACKGROUND, SYSTEM, plan_of
@@ -278,6 +278,16 @@ MUTATIONS: dict[str, tuple[set[str], Mutation]] = {
         {"rule-count"},
         lambda p: p.model_copy(
             update={"rules": tuple(p.rules[BATCH].model_copy(update={"id": i}) for i in range(257))}
+        ),
+    ),
+    "a member of a family without others": (
+        {"family-small", "family-name", "family-devices", "unit-lane"},
+        lambda p: lane(p, "open", family="f"),
+    ),
+    "members of no family": (
+        {"rule-members"},
+        lambda p: p.model_copy(
+            update={"rules": change(p.rules, 0, members=(MemberBand(lane="guarded", band=1),))}
         ),
     ),
     "tier ids with a gap": (

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
-import tarfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -14,85 +12,12 @@ from hypothesis import strategies as st
 
 from compiler.cpuset import CpuSet
 from compiler.fingerprint import cpu_text
+from tests.corpus import FOLDERS, snapshots, unpack
 from tests.taskset_live import Shell, make_shell
-from tests.taskset_plans import plan, read_machine, this_machine, write_scripts
+from tests.taskset_plans import read_machine, this_machine
+from tests.taskset_sys import both_ways, cpu_list, hex_mask, live_text, pairs, text, write_sys
 
-
-@pytest.fixture(params=["dash", "busybox"])
-def shell(request: pytest.FixtureRequest, tool: Callable[[str], str], tmp_path: Path) -> Shell:
-    return make_shell(request.param, tool, tmp_path)
-
-
-def live_text(shell: Shell, sys: Path, tmp: Path, arch: str = "x86_64") -> str:
-    """Return what ``apply.sh --fingerprint`` prints for a /sys tree."""
-    on = this_machine().model_copy(update={"arch": arch})
-    script = write_scripts(plan([], on=on, bands=[(str(on.online), 1)]), tmp / "node") / "apply.sh"
-    done = subprocess.run(
-        [*shell.argv, str(script), "--fingerprint"],
-        env={**shell.environ(), "TIERC_SYS": str(sys), "TIERC_ARCH": arch},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr == ""
-    return done.stdout
-
-
-def hex_mask(cpus: Iterable[int]) -> str:
-    value = sum(1 << cpu for cpu in set(cpus))
-    words = []
-    while value or not words:
-        words.append(f"{value & 0xFFFFFFFF:08x}")
-        value >>= 32
-    return ",".join(reversed(words))
-
-
-def cpu_list(cpus: Iterable[int]) -> str:
-    """Write a list without ranges: the kernel's form is only one of several."""
-    return ",".join(map(str, sorted(set(cpus))))
-
-
-Caches = Mapping[tuple[int, str], list[list[int]]]
-
-
-def write_sys(
-    root: Path,
-    online: str | None,
-    cores: list[list[int]],
-    caches: Caches,
-    *,
-    names: tuple[str, str] = ("core_cpus_list", "shared_cpu_list"),
-    write: Callable[[Iterable[int]], str] = cpu_list,
-) -> Path:
-    """Write /sys/devices/system/cpu: caches by (level, type) as the sets that share one."""
-    base = root / "devices/system/cpu"
-    base.mkdir(parents=True)
-    if online is not None:
-        (base / "online").write_text(online + "\n")
-    for core in cores:
-        for cpu in core:
-            topology = base / f"cpu{cpu}/topology"
-            topology.mkdir(parents=True)
-            (topology / names[0]).write_text(write(core) + "\n")
-            (topology / "core_id").write_text("0\n")
-    for index, ((level, kind), sets) in enumerate(caches.items()):
-        for shared in sets:
-            for cpu in shared:
-                cache = base / f"cpu{cpu}/cache/index{index}"
-                cache.mkdir(parents=True)
-                (cache / "level").write_text(f"{level}\n")
-                (cache / "type").write_text(f"{kind}\n")
-                (cache / names[1]).write_text(write(shared) + "\n")
-    (base / "cpufreq").mkdir()
-    return root
-
-
-def pairs(first: range, second: range) -> list[list[int]]:
-    return [[a, b] for a, b in zip(first, second, strict=True)]
-
-
-def text(online: str, cores: Iterable[Iterable[int]], llcs: Iterable[Iterable[int]]) -> str:
-    return cpu_text("x86_64", CpuSet.parse(online), map(CpuSet, cores), map(CpuSet, llcs))
+pytest_plugins = ("tests.taskset_fixtures",)
 
 
 def test_gb10(shell: Shell, tmp_path: Path) -> None:
@@ -110,7 +35,7 @@ def test_gb10(shell: Shell, tmp_path: Path) -> None:
         },
     )
     got = live_text(shell, sys, tmp_path, "aarch64")
-    lines = ["tierc-cpu-1", "arch aarch64", "online 0-19", *[f"core {cpu}" for cpu in range(20)]]
+    lines = ["tierc-cpu-2", "arch aarch64", "online 0-19", *[f"core {cpu}" for cpu in range(20)]]
     assert got.splitlines() == [*lines, "llc 0-9", "llc 10-19"]
     assert got == text("0-19", [[c] for c in range(20)], halves).replace("x86_64", "aarch64")
 
@@ -177,16 +102,17 @@ def test_no_caches_no_topology_no_online(shell: Shell, tmp_path: Path) -> None:
     assert live_text(shell, sys, tmp_path) == text("0-2", [[0, 1], [2]], [])
 
 
-def test_order_of_sets_with_one_lowest_cpu(shell: Shell, tmp_path: Path) -> None:
-    """By lowest CPU, then by mask: {0,9} is the greater mask of {0-8} and {0,9}."""
+def test_cpus_that_name_one_set_share_a_cache(shell: Shell, tmp_path: Path) -> None:
+    """CPU 0 is in a set that it does not name itself: it is in the one that it names."""
     caches = {(2, "Unified"): [[0, 9]], (3, "Unified"): [[*range(1, 9)]]}
     sys = write_sys(tmp_path / "sys", "0-9", [[c] for c in range(10)], caches)
     for cpu in range(1, 9):
         path = sys / f"devices/system/cpu/cpu{cpu}/cache/index1/shared_cpu_list"
         path.write_text("0-8\n")
     got = live_text(shell, sys, tmp_path)
-    assert got.endswith("llc 0-8\nllc 0,9\n")
-    assert got == text("0-9", [[c] for c in range(10)], [[0, 9], range(9)])
+    assert got.endswith("llc 0,9\nllc 1-8\n")
+    assert got == text("0-9", [[c] for c in range(10)], [[0, 9], range(1, 9)])
+    both_ways(shell, tmp_path, tmp_path)
 
 
 def test_a_tree_without_cpus_is_an_error(shell: Shell, tmp_path: Path) -> None:
@@ -225,27 +151,25 @@ def test_random_machines(
     assert live_text(shell, sys, tmp) == text(online, cores, llcs)
 
 
-def test_real_machines(tool: Callable[[str], str], shared: Path, tmp_path: Path) -> None:
-    """Every sysfs snapshot of the corpus, against a reader of this test's own."""
-    archives = sorted((shared / "corpus/topology/hwloc-sysfs").glob("*.tar.bz2"))
-    assert archives
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_snapshot_of_the_corpus(
+    tool: Callable[[str], str], shared: Path, tmp_path: Path, folder: str
+) -> None:
+    """In sh (dash and busybox), in Python, and, of CPUs, by a reader of the tests' own."""
+    archives = [one for one in snapshots(shared / "corpus/topology") if one.parent.name == folder]
+    assert len(archives) == FOLDERS[folder]
     shells = [make_shell(kind, tool, tmp_path) for kind in ("dash", "busybox")]
-    wanted = r"online|cpu\d+/topology/\w+_(?:cpus|siblings)\w*|cpu\d+/cache/index\d+/\w+"
-    inside = re.compile(rf"(?:^|/)sys/(devices/system/cpu/(?:{wanted}))$")
     for archive in archives:
-        root = tmp_path / archive.name / "sys"
-        with tarfile.open(archive) as tar:
-            for member in tar:
-                match = inside.search(member.name)
-                if match is None or not member.isfile():
-                    continue
-                stream = tar.extractfile(member)
-                assert stream is not None
-                path = root / match[1]
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(stream.read(65536))
-        online, cores, llcs = read_machine(root / "devices/system/cpu")
-        assert online
-        want = cpu_text("x86_64", CpuSet(online), map(CpuSet, cores), map(CpuSet, llcs))
-        for shell in shells:
-            assert live_text(shell, root, tmp_path) == want, archive.name
+        root = unpack(archive, tmp_path / "tree" / archive.name)
+        texts = {both_ways(shell, root, tmp_path) for shell in shells}
+        assert len(texts) == 1
+        ((cpus, _),) = texts
+        online, cores, llcs = read_machine(root / "sys/devices/system/cpu")
+        arch = cpus.splitlines()[1].removeprefix("arch ")
+        found = cpu_text(
+            None if arch == "?" else arch,
+            CpuSet(online),
+            map(CpuSet, cores),
+            [] if cpus.endswith("llc ?\n") else map(CpuSet, llcs),
+        )
+        assert cpus == found, archive.name

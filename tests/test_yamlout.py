@@ -166,9 +166,12 @@ def test_the_form_of_a_document() -> None:
     )
 
 
-def test_numbers_that_need_more_than_a_line_stand_in_a_column() -> None:
+def test_numbers_that_need_more_than_a_line_stand_on_several() -> None:
     text = dump({"distances": list(range(100, 140))})
-    assert text.startswith("distances:\n  - 100\n  - 101\n")
+    lines = text.splitlines()
+    assert lines[0].startswith("distances: [100, 101, ")
+    assert [line[:6] for line in lines[1:]] == ["  117,", "  136,"]  # 17 and 19 of 5 characters
+    assert max(map(len, lines)) <= 100
     assert read_back(text) == {"distances": list(range(100, 140))}
 
 

@@ -219,3 +219,178 @@ Look at each: what it names is unknown in these facts. Remove the line once it i
 example by an override.
 """,
 )
+UNREADABLE_SOURCE: Final = Code(
+    "TRC620",
+    "unreadable-source",
+    Severity.ERROR,
+    """\
+A file given to `tierc facts import` cannot be read, is damaged, or is not what it looks like.
+
+Nothing is written: facts without this source could be wrong where it would have said so.
+
+Correct the file as the message says, or leave it out.
+""",
+)
+UNKNOWN_FORMAT: Final = Code(
+    "TRC621",
+    "unknown-format",
+    Severity.ERROR,
+    """\
+A file given to `tierc facts import` is of no format that tierc understands, or of two at once.
+
+The format is told from the content, not from the name. What is understood is listed. A file
+should hold the whole output of one command, as it was printed.
+
+    lscpu -p=cpu,core,socket,node,cache > lscpu.csv
+    nvidia-smi topo -m > topo.txt
+    tierc facts import lscpu.csv topo.txt -o nodes/gpu-7.yaml
+""",
+)
+NO_CPU_SOURCE: Final = Code(
+    "TRC622",
+    "no-cpu-source",
+    Severity.ERROR,
+    """\
+The sources do not say what node facts cannot do without: which CPUs are online, which of them
+are threads of one core, and how the node is called.
+
+Tables of GPUs, labels and counts of CPUs add to facts, they are none by themselves; and how CPUs
+pair up is never guessed.
+
+Add what `lscpu -p=cpu,core,socket,node,cache` prints on the node, a snapshot of its sysfs, or
+what `tierc facts collect --bundle OUT.tar.gz` writes there.
+""",
+)
+SOURCES_DISAGREE: Final = Code(
+    "TRC623",
+    "sources-disagree",
+    Severity.WARNING,
+    """\
+Two sources say different things of one fact.
+
+The more trusted one counts: the kernel's own files, then what tools ask a driver, then
+descriptions of the machine by others. The message names both. Often one of the two is from
+another machine or from before a change of firmware settings or of CPUs brought offline.
+
+Check which is right; leave the other out, or correct the facts by `overrides`.
+""",
+)
+SOURCE_NOTE: Final = Code(
+    "TRC624",
+    "source-not-believed",
+    Severity.WARNING,
+    """\
+Something in a source is odd, is not believed, or leaves a fact unknown.
+
+`nvidia-smi topo -m`, for example, prints at most six items of a CPU list, so the list of a
+machine that numbers CPUs alternately is shortened; where the NUMA node is known, it counts.
+
+What it names is unknown or taken from another source. The facts keep it in `warnings`.
+""",
+)
+NODES_UNCLEAR: Final = Code(
+    "TRC625",
+    "which-node-is-unclear",
+    Severity.ERROR,
+    """\
+It cannot be told which source is of which node: some name different nodes, and others none; or
+one archive holds the files of two machines.
+
+Facts of two machines in one document would be wrong on both. Give `--name NODE` to say that all
+files are of one node (of a file with many nodes only that one is then taken), or import the files
+of each node by themselves.
+
+    tierc facts import nodes.json topo.txt --name gpu-7 -o nodes/
+""",
+)
+TOO_MANY_NODES: Final = Code(
+    "TRC640",
+    "more-numa-nodes-than-the-kubelet-takes",
+    Severity.WARNING,
+    """\
+The node has a kubelet and more than 8 NUMA nodes. Nodes without CPUs count: a GH200 or GB200 has
+one for each GPU instance its memory can be split into.
+
+The kubelet's Topology Manager, with any policy but `none`, stops the kubelet on such a machine:
+"unsupported on machines with more than 8 NUMA Nodes". The option `max-allowable-numa-nodes`
+raises the limit (beta since Kubernetes 1.31, stable since 1.35; it takes 8 or more):
+
+    topologyManagerPolicyOptions:
+      max-allowable-numa-nodes: "16"
+
+Nothing is reported where the facts say `topologyPolicy: none`.
+""",
+)
+ARCH_UNKNOWN: Final = Code(
+    "TRC641",
+    "arch-unknown",
+    Severity.WARNING,
+    """\
+The facts do not say the machine's architecture. Only `tierc facts validate --strict` reports it.
+
+It is part of the fingerprint by which a node refuses a plan that was made for another machine.
+
+Set `arch` to what `uname -m` prints there.
+""",
+)
+NUMA_UNKNOWN: Final = Code(
+    "TRC642",
+    "numa-unknown",
+    Severity.WARNING,
+    """\
+The facts list no NUMA node, or none for some online CPUs. Only `tierc facts validate --strict`
+reports it.
+
+Every machine has at least one node. Where they are not known, lanes are not kept inside one, and a
+device's NUMA node does not say which CPUs are near it.
+
+Import what `lscpu -p=cpu,core,socket,node,cache` prints there as well, or add `numa`.
+""",
+)
+LOCALITY_UNCERTAIN: Final = Code(
+    "TRC643",
+    "device-locality-uncertain",
+    Severity.WARNING,
+    """\
+Which CPUs are near a device was concluded rather than read (`inferred`), comes from a source that
+is known to be wrong at times (`suspect`), or it is not said how it is known. Only `tierc facts
+validate --strict` reports it; it is no more than a note where the device is near all CPUs.
+
+Placement uses it all the same. Collect the facts on the node (`tierc facts collect`), or confirm
+what you know, and it wins over everything collected:
+
+    overrides:
+      devices:
+        - {id: gpu0, numa: 1}
+""",
+)
+KERNEL_UNKNOWN: Final = Code(
+    "TRC644",
+    "kernel-unknown",
+    Severity.WARNING,
+    """\
+The facts do not say what the node's kernel is or can do: its release, whether it is PREEMPT_RT,
+whether it has sched_ext, and which cgroup version it runs. Only `tierc facts validate --strict`
+reports it.
+
+Where it is not known whether the kernel has sched_ext, mode `auto` falls back to CPU affinity and
+mode `sched_ext` is refused.
+
+Collect the facts on the node, or add what is missing under `kernel`.
+""",
+)
+ALLOWED_UNKNOWN: Final = Code(
+    "TRC645",
+    "allowed-not-said",
+    Severity.INFO,
+    """\
+The facts do not say which CPUs tierc may use, so all online CPUs are taken as allowed. Only
+`tierc facts validate --strict` reports it.
+
+`tierc facts collect` records `allowed` only where its cgroup has fewer than all. Where something
+outside of Kubernetes owns CPUs of the node, say what is left:
+
+    overrides:
+      allowed: 0-27
+""",
+)

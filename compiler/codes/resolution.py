@@ -311,3 +311,17 @@ A lane is called housekeeping, leftovers, shared or all, the words by which plan
 policy tests speak of CPUs in no lane. Nobody could tell the two apart. Choose another name.
 """,
 )
+WHOLE_LOCALITY: Final = Code(
+    "TRC332",
+    "needs-whole-locality",
+    Severity.WARNING,
+    """\
+`gpu-local` is required, and one engine uses as many GPUs as there are in any locality (a NUMA
+node, mostly). It can start only where all GPUs of a locality are free: small users of GPUs on every
+locality keep it waiting, although enough GPUs are free in all.
+
+Keep the other users to one locality, lower `tensorParallel`, or write `gpu-local` under `prefer`:
+the engine then has CPUs near all of its GPUs, wherever they are.
+""",
+    adjustable=True,
+)

@@ -4,110 +4,105 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from compiler.commands.session import FINDINGS, OK, fail, use_color
+from compiler.commands.facts_output import (
+    checked_yaml,
+    completed,
+    is_there,
+    moved_overrides,
+    parse_labels,
+    replaced,
+    write_all,
+)
+from compiler.commands.session import FINDINGS, OK, UsageError, fail, use_color
 from compiler.decode import Loaded, decode
 from compiler.diagnostics import Severity, Sink
-from compiler.facts.collect import FactsError, collect
+from compiler.facts.collect import FactsError, from_sources, gather
+from compiler.facts.files.bundle import write_bundle
 from compiler.facts.validate import validate
-from compiler.facts.write import facts_yaml
+from compiler.facts.validate_strict import validate_strict
 from compiler.model.facts import NodeFacts
 from compiler.reading.files import read_bytes
 from compiler.report.text import render_text, summary
-from compiler.source import SourceFile, parse_source, read_source
+from compiler.source import SourceFile, parse_source
 
 
 def run_collect(
-    out: Path | None, name: str | None, labels: Sequence[str], sysroot: Path, *, force: bool
+    out: Path | None,
+    name: str | None,
+    labels: Sequence[str],
+    sysroot: Path,
+    *,
+    force: bool,
+    bundle: Path | None = None,
+    tools: bool = True,
 ) -> int:
-    """Collect facts and write them; return the exit code."""
-    pairs: dict[str, str] = {}
-    for label in labels:
-        key, eq, value = label.partition("=")
-        if not eq or not key:
-            return fail(f"--label {label!r} is not KEY=VALUE")
-        if pairs.setdefault(key, value) != value:
-            return fail(f"--label {key} is given twice, as {pairs[key]!r} and {value!r}")
-    if not sysroot.is_dir():
-        return fail(f"{sysroot} is not a directory")
-    if out is not None and out.exists() and not force:
-        return fail(f"{out} exists; give --force to replace it (labels and overrides are kept)")
-    old = _existing(out) if out is not None and out.exists() else None
-    if out is not None and out.exists() and old is None:
-        return fail(f"{out} is not a NodeFacts document; move it away first")
+    """Collect facts and write them; return the exit code.
+
+    Args:
+        out: the file to write; None: standard output.
+        name: the node's name; None: the host name.
+        labels: ``KEY=VALUE``.
+        sysroot: root of the machine's files.
+        force: whether existing files are replaced.
+        bundle: where what was read is kept, also if it makes no facts; None: nowhere.
+        tools: whether the vendors' tools are asked, on the running machine.
+    """
     try:
-        facts = collect(sysroot, name=name, live=sysroot.resolve() == Path("/"))
+        pairs = parse_labels(labels)
+        if out is not None and str(out) == "-":
+            out = None
+        if not os.path.isdir(sysroot):
+            raise UsageError(f"{sysroot} is not a directory")
+        old = None if out is None else replaced(out, force=force)
+        if bundle is not None and is_there(bundle) and not force:
+            raise UsageError(f"{bundle} exists; give --force to replace it")
+        live = sysroot.resolve() == Path("/")
+        found = gather(sysroot, name=name, live=live, tools=tools, bundle=bundle is not None)
+        if bundle is not None and found.bundle is not None:
+            _keep(bundle, found.bundle)
+        facts = from_sources(found.partials, name=name).facts
+        if old is not None and name is None and old.metadata.name != facts.metadata.name:
+            raise UsageError(
+                f"{out} holds the facts of {old.metadata.name}, and this machine is "
+                f"{facts.metadata.name}; give --name {old.metadata.name} if they are the same"
+            )
+        text = checked_yaml(completed(facts, old, pairs))
     except FactsError as error:
+        where = "" if sysroot.resolve() == Path("/") else f"below {sysroot}: "
+        return fail(f"{where}{error}")
+    except UsageError as error:
         return fail(str(error))
-    if old is not None and name is None and old.metadata.name != facts.metadata.name:
-        return fail(
-            f"{out} holds the facts of {old.metadata.name}, and this machine is "
-            f"{facts.metadata.name}; give --name {old.metadata.name} if they are the same"
-        )
-    text = facts_yaml(_with(facts, old, pairs))
-    problem = _reread(text)
-    if problem is not None:
-        return fail(problem)
-    for warning in facts.spec.warnings:
+    for warning in (*facts.spec.warnings, *moved_overrides(old, facts)):
         print(f"tierc: warning: {warning}", file=sys.stderr)
     if out is None:
         sys.stdout.write(text)
         return OK
     try:
-        _replace(out, text)
+        write_all({out: text})
     except OSError as error:
-        return fail(f"cannot write {out}: {error.strerror}")
+        return fail(f"cannot write {out}: {(error.strerror or '').lower()}")
     print(f"{out}: facts of {facts.metadata.name}", file=sys.stderr)
     return OK
 
 
-def _with(facts: NodeFacts, old: NodeFacts | None, labels: Mapping[str, str]) -> NodeFacts:
-    """Add labels, and what people wrote into the file that is replaced."""
-    kept = old.metadata.labels if old is not None else {}
-    meta = facts.metadata.model_copy(update={"labels": {**kept, **labels}})
-    spec = facts.spec
-    if old is not None:
-        spec = spec.model_copy(update={"overrides": old.spec.overrides})
-    return facts.model_copy(update={"metadata": meta, "spec": spec})
-
-
-def _existing(path: Path) -> NodeFacts | None:
-    sink = Sink()
-    file = read_source(path.absolute().parent, path.name, sink)
-    found = [decode(d, sink) for d in file.documents] if file is not None else []
-    if len(found) == 1 and found[0] is not None and isinstance(found[0].model, NodeFacts):
-        return found[0].model
-    return None
-
-
-def _reread(text: str) -> str | None:
-    """Return what is wrong with the document as a reader sees it, such as a bad label."""
-    sink = Sink()
-    for document in parse_source("facts.yaml", text.encode(), sink).documents:
-        decode(document, sink)
-    first = next((d for d in sink.sorted() if d.severity is Severity.ERROR), None)
-    return f"{first.message}; {first.help}" if first is not None else None
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file in one step: a reader sees the old or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+def _keep(path: Path, data: bytes) -> None:
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            os.fchmod(stream.fileno(), 0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bundle(path, data)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {(error.strerror or '').lower()}") from error
+    print(f"{path}: what was read, for tierc facts import", file=sys.stderr)
 
 
-def run_validate(paths: Sequence[Path], color: str) -> int:
-    """Check files of node facts; return the exit code."""
+def run_validate(paths: Sequence[Path], color: str, *, strict: bool) -> int:
+    """Check files of node facts; return the exit code.
+
+    With ``strict`` also what is not known is reported, and warnings count as errors do.
+    """
+    check = validate_strict if strict else validate
     sink = Sink()
     files: dict[str, SourceFile] = {}
     checked = 0
@@ -122,7 +117,7 @@ def run_validate(paths: Sequence[Path], color: str) -> int:
         for document in file.documents:
             loaded = decode(document, sink)
             if loaded is not None and isinstance(loaded.model, NodeFacts):
-                validate(Loaded(loaded.model, loaded.doc), sink)
+                check(Loaded(loaded.model, loaded.doc), sink)
                 checked += 1
     findings = sink.sorted()
     if not checked and not findings:
@@ -132,4 +127,5 @@ def run_validate(paths: Sequence[Path], color: str) -> int:
     if text:
         print(text)
     print(f"{checked} node facts checked: {summary(findings, 0)}")
-    return FINDINGS if sink.has_errors else OK
+    bar = Severity.WARNING if strict else Severity.ERROR
+    return FINDINGS if any(found.severity >= bar for found in findings) else OK

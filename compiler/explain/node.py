@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.decode import Loaded
-from compiler.explain.reasons import planned, tier_reasons
+from compiler.explain.reasons import member_text, planned, tier_reasons
 from compiler.model.intent import Intent
 from compiler.pipeline import CompiledClass
+from compiler.plan import Lane
 from compiler.policy import Ladder
 from compiler.resolve.lanes import lane_name
 from compiler.suggest import nearest
@@ -60,7 +61,12 @@ class LaneAnswer:
     cores: str
     share: str
     tier: str
+    family: str | None
+    """The family it is a member of."""
+    localities: tuple[tuple[str, str, str], ...]
+    """Of a family: each member, its CPUs, the GPUs of the processes it is for."""
     members: tuple[str, ...]
+    """Units that run there."""
     words: tuple[tuple[str, str, str], ...]
     """require or prefer, the word, whether it is met and if not why."""
     devices: tuple[tuple[str, str], ...]
@@ -84,11 +90,12 @@ def explain_cpu(group: CompiledClass, ladder: Ladder, node: str, cpu: int) -> Cp
     if lanes:
         status = "lane"
         for lane in lanes:
-            asked = next(r for r in group.resolution.lanes if r.name == lane.name)
             why.append(
                 f"lane {lane.name} ({lane.share}, tier {ladder.name(lane.tier)}) of "
-                f"{', '.join(lane.intents)}, {asked.span}"
+                f"{', '.join(lane.intents)}, {_at(group, lane)}"
             )
+            if lane.family is not None:
+                why.append(f"family {lane.family}: {member_text(lane)}")
     elif cpu in plan.housekeeping:
         status = "housekeeping"
         why.append("kept for node software; efficiency cores first, then the lowest ids")
@@ -134,7 +141,7 @@ def explain_node(group: CompiledClass, ladder: Ladder, node: str) -> NodeAnswer:
                 str(lane.cpus),
                 lane.share,
                 ladder.name(lane.tier),
-                str(next(r for r in resolution.lanes if r.name == lane.name).span),
+                _at(group, lane),
             )
             for lane in plan.lanes
         ),
@@ -165,6 +172,12 @@ def explain_node(group: CompiledClass, ladder: Ladder, node: str) -> NodeAnswer:
     )
 
 
+def _at(group: CompiledClass, lane: Lane) -> str:
+    """Return where a planned lane is asked for."""
+    asked = group.resolution.asked(lane.family or lane.name)
+    return str(asked.span) if asked is not None else ""
+
+
 def _asks(intent: Loaded[Intent]) -> str:
     spec = intent.model.spec
     parts = []
@@ -184,36 +197,61 @@ def explain_lane(group: CompiledClass, ladder: Ladder, node: str, lane: str) -> 
         ValueError: the class has no plan, or the plan no such lane.
     """
     plan = planned(group)
-    got = next((one for one in plan.lanes if one.name == lane), None)
-    if got is None:
-        close = nearest(lane, [one.name for one in plan.lanes])
+    found = plan.lanes_of(lane)
+    if not found:
+        known = {name for one in plan.lanes for name in (one.name, one.family) if name is not None}
+        close = nearest(lane, sorted(known))
         hint = f"; did you mean {close[0]}?" if close else ""
         raise ValueError(f"{node} has no lane {lane!r}{hint}")
-    asked = next(one for one in group.resolution.lanes if one.name == lane)
-    failed = {d.kind: d.message for d in plan.degradations if d.about == lane}
+    asked = group.resolution.asked(lane)
+    assert asked is not None
+    got = found[0]
+    family = got.name != lane
+    # What is said of a member, or of a part of a spanning lane, is said of the whole as well.
+    parts = {part.name for part in asked.parts}
+    failed: dict[str, list[str]] = {}
+    for row in plan.degradations:
+        if row.about == lane or row.about in parts:
+            text = row.message if row.about == lane else f"{row.about}: {row.message}"
+            failed.setdefault(row.kind, []).append(text)
     near = {*got.prefer, *got.require}
     devices = [
         device
         for device in group.topology.devices
         if ("gpu-local" in near and device.id in asked.devices)
-        or ("nic-local" in near and device.type == "nic")
+        or (
+            "nic-local" in near
+            and device.type == "nic"
+            and (asked.nics is None or device.id in asked.nics)
+        )
     ]
     return LaneAnswer(
         node=node,
         lane=lane,
-        cpus=str(got.cpus),
-        cores=f"{got.cores} (asked for {asked.cores.value})",
-        share=got.share,
+        cpus=str(plan.cpus_of(lane)),
+        cores=f"{sum(one.cores for one in found)} (asked for {asked.cores.value}"
+        + (" in each locality)" if family else ")"),
+        share=" and ".join(sorted({one.share for one in found})),
         tier=ladder.name(got.tier),
-        members=tuple(f"{u.name} ({ladder.name(u.tier)})" for u in plan.units if u.lane == lane),
+        family=None if family else got.family,
+        localities=tuple(
+            (one.name, str(one.cpus), ", ".join(one.devices)) for one in found if family
+        ),
+        members=tuple(
+            f"{u.name} ({ladder.name(u.tier)})"
+            for u in plan.units
+            if u.lane is not None and u.lane in (lane, got.family)
+        ),
         words=tuple(
-            (verb, word, f"not met: {failed[word]}" if word in failed else "met")
+            (verb, word, f"not met: {'; '.join(failed[word])}" if word in failed else "met")
             for verb, words in (("require", got.require), ("prefer", got.prefer))
             for word in words
         ),
         devices=tuple(
             (d.id, "unknown" if d.cpus is None else str(d.cpus) or "no CPU") for d in devices
         ),
-        notes=tuple(text for kind, text in sorted(failed.items()) if kind not in near),
+        notes=tuple(
+            text for kind, texts in sorted(failed.items()) if kind not in near for text in texts
+        ),
         at=str(asked.span),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compiler.pipeline import CompiledClass
-from compiler.plan import NodePlan, Unit
+from compiler.plan import Lane, NodePlan, Unit
 from compiler.policy import Ladder
 from compiler.resolve.types import Resolution, ResolvedUnit
 from compiler.words import counted
@@ -38,21 +38,32 @@ def cpu_reasons(unit: Unit, group: CompiledClass) -> tuple[str, ...]:
     plan = planned(group)
     if unit.lane is not None:
         lane = next(r for r in group.resolution.lanes if r.name == unit.lane)
-        got = next(p for p in plan.lanes if p.name == unit.lane)
-        asked = f"asked for {lane.cores.value}"
+        got = plan.lanes_of(unit.lane)
+        family = got[0].family is not None
+        asked = f"asked for {lane.cores.value}" + (" each" if family else "")
         words = ", ".join(
             (*(f"require {w}" for w in lane.require), *(f"prefer {w}" for w in lane.prefer))
         )
+        shares = " and ".join(sorted({one.share for one in got}))
+        size = counted(sum(one.cores for one in got), "core")
+        where = f" in {counted(len(got), 'member')}" if family else ""
+        names = {unit.lane, *(part.name for part in lane.parts)}
         return (
-            f"lane {unit.lane}: {counted(got.cores, 'core')} ({asked}), "
-            f"{got.share}" + (f", {words}" if words else "") + f", {lane.span}",
-            *(f"{d.about}: {d.message}" for d in plan.degradations if d.about == unit.lane),
+            f"lane {unit.lane}: {size}{where} ({asked}), "
+            f"{shares}" + (f", {words}" if words else "") + f", {lane.span}",
+            *(f"{d.about}: {d.message}" for d in plan.degradations if d.about in names),
         )
     if unit.cpus == plan.leftovers:
         return (f"CPUs {unit.cpus}: what no lane and no housekeeping has",)
     if unit.cpus == plan.machine.effective:
         return (f"CPUs {unit.cpus}: no boundary",)
     return (f"CPUs {unit.cpus}: outside lanes that outrank it",)
+
+
+def member_text(lane: Lane) -> str:
+    """Return which processes of a family a member is for."""
+    gpus = ", ".join(lane.devices)
+    return f"{lane.name}: CPUs {lane.cpus}, for processes with GPUs {gpus}; others have the union"
 
 
 def planned(group: CompiledClass) -> NodePlan:

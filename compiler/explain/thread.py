@@ -22,6 +22,9 @@ class RuleAnswer:
     tier: str
     lane: str | None
     cpus: str
+    """Of a family of lanes: those of all its members."""
+    members: tuple[tuple[str, str, str], ...]
+    """Of a family: each member, its CPUs, and the GPUs of the processes that it is for."""
     match: str
     at: str
     unknown: tuple[str, ...]
@@ -114,6 +117,11 @@ def _rule_answer(
         tier=ladder.name(band.tier),
         lane=lane_unit.lane,
         cpus=str(band.cpus),
+        members=tuple(
+            (lane.name, str(lane.cpus), ", ".join(lane.devices))
+            for member in rule.members
+            for lane in plan.lanes_of(member.lane)
+        ),
         match=describe_condition(rule.match),
         at=str(resolved.matcher.span),
         unknown=unknown,

@@ -7,94 +7,114 @@ from dataclasses import dataclass
 from typing import Final
 
 from compiler.cpuset import CpuSet
+from compiler.facts.partial import LlcPart
+from compiler.facts.siblings import agreeing
 from compiler.facts.tree import Tree, numbered, shown
-from compiler.model.facts import Llc
 
 _SIZE: Final = re.compile(r"([0-9]{1,9})([KMG])?\Z", re.ASCII)
 _KIB: Final = {None: 1 / 1024, "K": 1, "M": 1024, "G": 1024 * 1024}
 _TYPES: Final = {"Unified": 2, "Data": 1}
 _MAX_LEVEL: Final = 5
+_SHARED: Final = ("shared_cpu_list", "shared_cpu_map")
 
 
 @dataclass(frozen=True, slots=True)
 class _Cache:
+    """A last-level cache as one CPU shows it.
+
+    Attributes:
+        index: number of its directory.
+        shared: name of the file that says who shares it, and what that holds.
+        cpus: the online CPUs of it.
+    """
+
+    index: int
     level: int
+    shared: str
+    text: str | None
     cpus: CpuSet
-    id: int | None
-    size_kib: int | None
 
 
-def read_llcs(tree: Tree, base: str, online: CpuSet) -> tuple[tuple[Llc, ...], dict[int, int]]:
-    """Return the last-level caches, and the id of each CPU's.
+def read_llcs(tree: Tree, base: str, online: CpuSet) -> tuple[LlcPart, ...] | None:
+    """Return the last-level caches, by lowest CPU; None where no CPU shows any.
 
     The last level of a CPU is the highest that does not hold instructions only: it is found by
     level, because index3 need not be L3, and CPUs of one machine may differ (low-power cores
-    outside the L3).  Ids are the kernel's where every cache has one and all differ; otherwise
-    the lowest CPU of the cache.
+    outside the L3).  A cache has the CPUs that all name the same set of CPUs for it.
     """
-    caches: dict[tuple[int, CpuSet], _Cache] = {}
-    of_cpu: dict[int, tuple[int, CpuSet]] = {}
+    cache_of: dict[int, _Cache] = {}
     unknown: list[int] = []
     for cpu in online:
-        found = _last_level(tree, f"{base}/cpu{cpu}/cache", cpu, online)
-        if found is None:
-            unknown.append(cpu)
-            continue
-        key = (found.level, found.cpus)
-        caches.setdefault(key, found)
-        of_cpu[cpu] = key
-    if len(unknown) == len(online):
+        path = f"{base}/cpu{cpu}/cache"
+        found = cache_of.get(cpu)  # as another CPU of the cache shows it
+        if found is None or not _shows(tree, path, found):
+            found = _last_level(tree, path, cpu, online)
+            if found is None:
+                cache_of.pop(cpu, None)
+                unknown.append(cpu)
+                continue
+            for other in found.cpus:
+                if other > cpu:
+                    cache_of[other] = found
+        cache_of[cpu] = found
+    if not cache_of:
         tree.warn(f"{base}: no cache information; last-level caches are unknown")
-    elif unknown:
+        return None
+    if unknown:
         tree.warn(f"{base}: the last-level cache of CPU {CpuSet(unknown)} is unknown")
-    claimed: dict[int, tuple[int, CpuSet]] = {}
-    for key in sorted(caches, key=lambda k: (k[1].lowest, -k[0])):
-        for cpu in key[1]:
-            other = claimed.setdefault(cpu, key)
-            if other[0] == key[0] and other[1] != key[1]:
-                tree.warn(f"{base}: caches of CPUs {other[1]} and {key[1]} overlap")
-    ids = [cache.id for cache in caches.values()]
-    by_kernel = None not in ids and len(set(ids)) == len(ids)
-    lowest = [cache.cpus.lowest for cache in caches.values()]
-    if not by_kernel and len(set(lowest)) != len(lowest):
-        tree.warn(f"{base}: caches overlap; last-level caches are unknown")
-        return (), {}
-    names = {
-        key: cache.id if by_kernel and cache.id is not None else cache.cpus.lowest
-        for key, cache in caches.items()
-    }
-    llcs = tuple(
-        Llc(id=names[key], level=cache.level, cpus=cache.cpus, sizeKiB=cache.size_kib)
-        for key, cache in sorted(caches.items(), key=lambda item: item[1].cpus.lowest)
-    )
-    return llcs, {cpu: names[key] for cpu, key in of_cpu.items()}
+    llcs: list[LlcPart] = []
+    for level in sorted({cache.level for cache in cache_of.values()}):
+        said = {cpu: cache.cpus for cpu, cache in cache_of.items() if cache.level == level}
+        for cpus in set(agreeing(said).values()):
+            cache = cache_of[cpus.lowest]
+            if cpus != cache.cpus:
+                tree.warn(
+                    f"{base}: CPU {cpus} shares its L{level} cache with {cache.cpus}, but CPU "
+                    f"{cache.cpus - cpus} says otherwise"
+                )
+            size = _size(tree, f"{base}/cpu{cpus.lowest}/cache/index{cache.index}")
+            llcs.append(LlcPart(cpus, level, size))
+    return tuple(sorted(llcs, key=lambda llc: llc.cpus.lowest))
+
+
+def _shows(tree: Tree, path: str, cache: _Cache) -> bool:
+    """Return whether a CPU shows a cache that another has shown, in the same words.
+
+    The level is not read again: what has the same number and the same CPUs is the same cache,
+    and hundreds of CPUs may share it.
+    """
+    return tree.line(f"{path}/index{cache.index}/{cache.shared}") == cache.text
 
 
 def _last_level(tree: Tree, base: str, cpu: int, online: CpuSet) -> _Cache | None:
-    best: tuple[int, int, str] | None = None
-    for index in numbered(tree.names(base), "index"):
+    best: tuple[int, int, int] | None = None
+    for index in reversed(numbered(tree.names(base), "index")):  # the last level comes last
         path = f"{base}/index{index}"
-        level, kind = tree.number(f"{path}/level"), tree.line(f"{path}/type")
-        if level is None or kind is None or kind == "Instruction":
+        level = tree.number(f"{path}/level")
+        if level is None or (best is not None and level < best[0]):
+            continue
+        kind = tree.line(f"{path}/type")
+        if kind is None or kind == "Instruction":
             continue
         if not 1 <= level <= _MAX_LEVEL or kind not in _TYPES:
             tree.warn(f"{path}: a cache of level {level} and type {shown(kind)} is not known")
             continue
         if best is None or (level, _TYPES[kind]) > best[:2]:
-            best = (level, _TYPES[kind], path)
+            best = (level, _TYPES[kind], index)
     if best is None:
         return None
-    level, _, path = best
-    cpus = tree.cpus(f"{path}/shared_cpu_list", f"{path}/shared_cpu_map")
+    level, _, index = best
+    path = f"{base}/index{index}"
+    listed = cpus = tree.cpus(f"{path}/{_SHARED[0]}")
+    if cpus is None:
+        cpus = tree.cpus(f"{path}/{_SHARED[0]}", f"{path}/{_SHARED[1]}")
     if cpus is None:
         return None
     if cpu not in cpus:
         tree.warn(f"{path}: shared by {cpus or 'no CPU'}, which lacks CPU {cpu} itself")
         return None
-    id_ = tree.number(f"{path}/id")
-    return _Cache(
-        level, cpus & online, id_ if id_ is not None and id_ >= 0 else None, _size(tree, path)
-    )
+    shared = _SHARED[0] if listed is not None else _SHARED[1]
+    return _Cache(index, level, shared, tree.line(f"{path}/{shared}"), cpus & online)
 
 
 def _size(tree: Tree, path: str) -> int | None:

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-import json
-import re
 from typing import Final
 
-from compiler.cpuset import CpuListError, CpuSet, union
+from compiler.cpuset import CpuListError, CpuSet
+from compiler.facts.formats.kubelet_state import State, parse_state
 from compiler.facts.kernel import CGROUPS
-from compiler.facts.tree import Tree, clean, numbered, shown
+from compiler.facts.kubelet_process import KubeletProcess, find_kubelet
+from compiler.facts.kubelet_settings import K0S, MICROK8S, RANCHER, Settings, read_settings
+from compiler.facts.partial import ReadError
+from compiler.facts.pods import driver_of, read_pods_root
+from compiler.facts.tree import Tree, clean
 from compiler.model.facts import Kubelet
 
-# Where all pods are: systemd driver, cgroupfs driver, and the two forms below the root cgroup
-# that kind gives its nodes.
-_PODS_ROOTS: Final = (
-    "kubepods.slice",
-    "kubepods",
-    "kubelet.slice/kubelet-kubepods.slice",
-    "kubelet/kubepods",
+_STANDARD: Final = "/var/lib/kubelet"
+_KUBELET_DIRS: Final = (
+    _STANDARD,
+    f"{MICROK8S}/common/var/lib/kubelet",
+    f"{K0S}/kubelet",
 )
-# The unified tree; on v1 and hybrid machines any controller shows the same names.
-_HIERARCHIES: Final = (
-    CGROUPS,
-    f"{CGROUPS}/unified",
-    f"{CGROUPS}/systemd",
-    f"{CGROUPS}/cpuset",
+# What a kubelet makes in its directory at once; others (storage drivers) make only the directory.
+_OWN: Final = ("cpu_manager_state", "config.yaml", "pods")
+_K3S_SOCKET: Final = "/run/k3s/containerd/containerd.sock"
+_SOCKETS: Final = (
+    "/run/containerd/containerd.sock",
+    "/run/crio/crio.sock",
+    "/run/cri-dockerd.sock",
+    _K3S_SOCKET,
+    f"{MICROK8S}/common/run/containerd.sock",
+    "/run/k0s/containerd.sock",
 )
-_MICROK8S: Final = "/var/snap/microk8s"
-_KUBELET_DIRS: Final = ("/var/lib/kubelet", f"{_MICROK8S}/common/var/lib/kubelet")
-_CONTROL_PLANE_COMMS: Final = frozenset({"kubelite", "k3s-server"})
-_MAX_PROCESSES: Final = 100_000
+_ONLINE: Final = "/sys/devices/system/cpu/online"
 _STATE_BYTES: Final = 4 * 1024 * 1024
 
 
@@ -66,93 +68,139 @@ def _parse(tree: Tree, path: str, text: str) -> CpuSet | None:
 
 
 def read_kubelet(tree: Tree, *, live: bool) -> Kubelet | None:
-    """Return what the kubelet owns; None where the files tell nothing about it at all."""
-    root = _pods_root(tree)
-    directory = next((path for path in _KUBELET_DIRS if tree.is_dir(path)), None)
-    if root is None and directory is None:
+    """Return what the kubelet is and owns; None where the files tell nothing about it at all.
+
+    What runs is believed before what was asked for: the tree of control groups before the
+    configured driver, the CPU manager's state before the configured policy.
+    """
+    process = find_kubelet(tree) if live else KubeletProcess()
+    settings = read_settings(tree, process)
+    directory = settings.root_dir or _directory(tree)
+    root = read_pods_root(tree, settings.pods_root)
+    running = process.arguments is not None or process.embedded is not None
+    if root is None and directory is None and not running:
         return Kubelet(present=False) if live or tree.is_dir("/var/lib") else None
-    policy, exclusive = _state(tree, directory) if directory else (None, None)
-    configured, reserved = _config(tree, directory) if directory else (None, None)
-    policy = policy or configured
+    driver = driver_of(root) if root else settings.driver
+    if root and settings.driver not in (None, driver):
+        tree.warn(
+            f"{CGROUPS}: pods are below {root}, which the {driver} driver makes; the kubelet is "
+            f"configured for {settings.driver}"
+        )
+    state = _state(tree, f"{directory}/cpu_manager_state") if directory else None
+    policy = _policy(tree, state, settings)
+    reserved, strict = _reservation(tree, state, settings) if policy == "static" else (None, None)
     return Kubelet(
         present=True,
         policy=policy,
-        reserved=reserved if policy == "static" else None,
-        exclusive=exclusive,
+        reserved=reserved,
+        exclusive=state.exclusive if state else None,
+        sharedPool=state.shared_pool if state and policy == "static" else None,
+        strictReservation=strict,
+        topologyPolicy=settings.word("topologyManagerPolicy")
+        or ("none" if settings.complete else None),
+        root=directory,
+        cgroupDriver=driver,
+        criSocket=settings.cri_socket or _socket(tree, directory),
         podsRoot=root,
-        controlPlane=_control_plane(tree, live=live),
+        controlPlane=process.control_plane or _control_plane(tree),
     )
 
 
-def _pods_root(tree: Tree) -> str | None:
-    found = [
-        root
-        for root in _PODS_ROOTS
-        if any(tree.is_dir(f"{hierarchy}/{root}") for hierarchy in _HIERARCHIES)
-    ]
-    if len(found) > 1:
-        tree.warn(f"{CGROUPS}: pods may be below {' or '.join(found)}; taken as {found[0]}")
-    return found[0] if found else None
+def _directory(tree: Tree) -> str | None:
+    """Return the kubelet's directory: of several the one in which a kubelet works."""
+    found = [path for path in _KUBELET_DIRS if tree.is_dir(path)]
+    used = [path for path in found if any(tree.resolve(f"{path}/{name}") for name in _OWN)]
+    if len(found) > 1 and len(used) != 1:
+        tree.warn(f"kubelets may work in {' or '.join(found)}; {(used or found)[0]} is looked at")
+    return next(iter(used or found), None)
 
 
-def _state(tree: Tree, directory: str) -> tuple[str | None, CpuSet | None]:
-    """Read the CPU manager's checkpoint: its policy, and the CPUs given to containers alone."""
-    path = f"{directory}/cpu_manager_state"
+def _policy(tree: Tree, state: State | None, settings: Settings) -> str | None:
+    asked = settings.word("cpuManagerPolicy")
+    if state is None:
+        return asked or ("none" if settings.complete else None)
+    if asked not in (None, state.policy):
+        tree.warn(
+            f"the kubelet's CPU manager works by the policy {state.policy}; it is configured for "
+            f"{asked}"
+        )
+    return state.policy
+
+
+def _reservation(
+    tree: Tree, state: State | None, settings: Settings
+) -> tuple[CpuSet | None, bool | None]:
+    """Return the reserved CPUs of the static policy, and whether pods are kept off them.
+
+    Without ``strict-cpu-reservation`` they are in the shared pool, with it they are in no pool.
+    So CPUs that are in no pool are reserved, also where the configuration does not name them.
+    """
+    reserved, strict = settings.reserved(tree), settings.strict_reservation
+    pool = state.shared_pool if state else None
+    if reserved is None:
+        online = tree.cpus(_ONLINE)
+        if online is None or pool is None or state is None or strict is False:
+            return None, strict
+        missing = online - pool - state.exclusive
+        if not missing:
+            return None, strict
+        tree.warn(
+            f"the kubelet gives CPUs {missing} to no container; taken as its strict reservation"
+        )
+        return missing, True
+    if strict is None and pool is not None:
+        strict = reserved.isdisjoint(pool)
+    elif strict and pool is not None and (shared := reserved & pool):
+        tree.warn(
+            f"the kubelet is configured for strict-cpu-reservation, but shares CPUs {shared} of "
+            f"its reservation {reserved}; restart it to have its state made anew"
+        )
+        strict = False
+    return reserved, strict
+
+
+def _state(tree: Tree, path: str) -> State | None:
+    """Read the CPU manager's checkpoint; None where there is none that can be used."""
     text = tree.text(path, limit=_STATE_BYTES)
     if text is None:
-        return None, None
+        return None
     try:
-        state = json.loads(text)
-    except (ValueError, RecursionError):
-        state = None
-    if not isinstance(state, dict) or not isinstance(state.get("policyName"), str):
-        tree.warn(f"{path}: not a CPU manager state, not used")
-        return None, None
-    lists: list[CpuSet] = []
-    entries = state.get("entries") or {}
-    if not isinstance(entries, dict):
-        tree.warn(f"{path}: entries is not a mapping; exclusive is unknown")
-        return clean(state["policyName"], 40), None
-    for containers in entries.values():
-        for cpus in containers.values() if isinstance(containers, dict) else [containers]:
-            parsed = _parse(tree, path, cpus) if isinstance(cpus, str) else None
-            if parsed is None:
-                tree.warn(f"{path}: {shown(str(cpus))} is not a CPU list; exclusive is unknown")
-                return clean(state["policyName"], 40), None
-            lists.append(parsed)
-    return clean(state["policyName"], 40), union(lists)
+        state = parse_state(text)
+    except ReadError as error:
+        tree.warn(f"{path}: {error.message}; not used, so exclusive is unknown")
+        return None
+    for note in state.notes:
+        tree.warn(f"{path}: {note.message}")
+    return state
 
 
-def _config(tree: Tree, directory: str) -> tuple[str | None, CpuSet | None]:
-    """Read two plain top-level settings of the kubelet's configuration file.
+def _socket(tree: Tree, directory: str | None) -> str | None:
+    """Return the runtime's socket by what is there, for want of settings."""
+    found = [path for path in _SOCKETS if tree.resolve(path) is not None]
+    if any(tree.is_dir(place) for place in RANCHER) and _K3S_SOCKET in found:
+        return _K3S_SOCKET
+    own = {
+        f"{MICROK8S}/common/var/lib/kubelet": f"{MICROK8S}/common/run/containerd.sock",
+        f"{K0S}/kubelet": "/run/k0s/containerd.sock",
+    }.get(directory or "")
+    if own in found:
+        return own
+    if len(found) > 1:
+        tree.warn(
+            f"{', '.join(found)} are there, and nothing says which the kubelet uses; its "
+            "container runtime is unknown"
+        )
+    return found[0] if len(found) == 1 else None
 
-    Other ways to set them (flags, drop-ins) are not looked at; then they stay unknown.
-    """
-    path = f"{directory}/config.yaml"
-    text = tree.text(path) or ""
-    policy = re.search(r"^cpuManagerPolicy:\s*[\"']?([a-z]+)[\"']?\s*$", text, re.MULTILINE)
-    reserved = re.search(r"^reservedSystemCPUs:\s*[\"']?([0-9,-]+)[\"']?\s*$", text, re.MULTILINE)
-    return (
-        policy[1] if policy else None,
-        _parse(tree, path, reserved[1]) if reserved else None,
-    )
 
-
-def _control_plane(tree: Tree, *, live: bool) -> bool:
-    """Tell an embedded control plane by its directories, or by its process where live.
+def _control_plane(tree: Tree) -> bool:
+    """Tell an embedded control plane by its directories.
 
     MicroK8s runs one on every node except those that joined as workers (``clustered.lock``); k3s
     agents have no ``server`` directory.
     """
-    if tree.is_dir("/var/lib/rancher/k3s/server"):
+    if tree.is_dir(f"{RANCHER[0]}/server"):
         return True
-    if tree.is_dir(f"{_MICROK8S}/current") and not tree.is_file(
-        f"{_MICROK8S}/current/var/lock/clustered.lock"
-    ):
-        return True
-    if not live:
-        return False
-    for pid in numbered(tree.names("/proc"), "")[:_MAX_PROCESSES]:
-        if tree.line(f"/proc/{pid}/comm") in _CONTROL_PLANE_COMMS:
-            return True
-    return False
+    return tree.is_dir(f"{MICROK8S}/current") and not tree.is_file(
+        f"{MICROK8S}/current/var/lock/clustered.lock"
+    )

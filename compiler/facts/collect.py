@@ -1,29 +1,41 @@
-"""The public door: the facts of one machine from its files."""
+"""The public door: the facts of one machine from its files and, if asked for, its tools."""
 
 from __future__ import annotations
 
 import os
-import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from compiler.facts.cgroup import read_allowed, read_kubelet
-from compiler.facts.compress import compress
-from compiler.facts.cpuinfo import read_cpuinfo
-from compiler.facts.devices import read_devices
-from compiler.facts.kernel import cpus_of_option, read_kernel, read_virtualization
-from compiler.facts.sysfs import read_cpus
+from compiler.facts.bundling import pack
+from compiler.facts.files.disk import DiskFiles
+from compiler.facts.files.record import RecordingFiles
+from compiler.facts.gather.nvml import ask_nvml
+from compiler.facts.gather.tools import NVML, ToolOutput, ask_tools, read_outputs
+from compiler.facts.host import node_name, read_host
+from compiler.facts.merge import Merged, merge
+from compiler.facts.merge.name import is_node_name
+from compiler.facts.partial import Note, Partial, ReadError
+from compiler.facts.shown import shown
 from compiler.facts.table import FactsError
-from compiler.facts.tree import Tree, clean, shown
-from compiler.model.base import API_VERSION, NodeMetadata
-from compiler.model.facts import Cpus, FactsSpec, NodeFacts, Source
+from compiler.facts.tree import Tree
+from compiler.model.facts import NodeFacts
 
-__all__ = ["FactsError", "collect"]
+__all__ = ["FactsError", "Gathered", "collect", "from_sources", "gather"]
 
-_NAME: Final = re.compile(
-    r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*"
-)
-_MAX_NAME: Final = 253
+TOOL_TIMEOUT_S: Final = 10.0
+"""How long one tool may take; ``nvidia-smi`` without its persistence daemon takes a few seconds."""
+
+_CPUS: Final = "/sys/devices/system/cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What a machine says: its sources, and the bundle to repeat the reading from, if wanted."""
+
+    partials: tuple[Partial, ...]
+    bundle: bytes | None = None
 
 
 def collect(sysroot: Path, *, name: str | None, live: bool) -> NodeFacts:
@@ -42,76 +54,89 @@ def collect(sysroot: Path, *, name: str | None, live: bool) -> NodeFacts:
     Raises:
         FactsError: no usable CPU information, or ``name`` is not a node name.
     """
-    tree = Tree(sysroot)
-    info = read_cpuinfo(tree)
-    table = read_cpus(tree, info)
-    node = _name(tree, name, live=live)
-    devices = read_devices(tree, table)
-    kernel = read_kernel(tree, live=live)
-    isolated, nohz_full = table.isolated, table.nohz_full
-    if isolated is None:
-        isolated = cpus_of_option(tree, "isolcpus")
-    if nohz_full is None:
-        nohz_full = cpus_of_option(tree, "nohz_full")
-    kubelet = read_kubelet(tree, live=live)
-    virtualization = read_virtualization(tree, info, live=live)
-    allowed = read_allowed(tree, table.online) if live else None
-    spec = FactsSpec(
-        arch=os.uname().machine if live else info.arch,
-        cpus=Cpus(
-            possible=table.possible,
-            present=table.present,
-            online=table.online,
-            isolated=isolated,
-            nohzFull=nohz_full,
-            allowed=allowed,
-        ),
-        cores=compress(table.rows),
-        llcs=table.llcs,
-        numa=table.numa,
-        devices=devices,
-        kernel=kernel,
-        kubelet=kubelet,
-        virtualization=virtualization,
-        sources=_sources(allowed=allowed is not None, kubelet=kubelet is not None),
-        warnings=tree.warnings,
-    )
-    return NodeFacts(
-        apiVersion=API_VERSION, kind="NodeFacts", metadata=NodeMetadata(name=node), spec=spec
-    )
+    return from_sources(gather(sysroot, name=name, live=live).partials, name=name).facts
 
 
-def _sources(*, allowed: bool, kubelet: bool) -> tuple[Source, ...]:
-    process = ("arch", "kernel", "virtualization", *(("allowed",) if allowed else ()))
-    found = [
-        Source(reader="sysfs", facts=("cpus", "cores", "llcs", "numa", "devices")),
-        Source(reader="procfs", facts=process),
-    ]
-    if kubelet:
-        found.append(Source(reader="kubelet", facts=("kubelet",)))
-    return tuple(found)
+def gather(
+    sysroot: Path, *, name: str | None, live: bool, tools: bool = False, bundle: bool = False
+) -> Gathered:
+    """Return what the files below ``sysroot`` say, and what the machine's tools say of it.
 
+    Args:
+        sysroot: as for :func:`collect`.
+        name: as for :func:`collect`.
+        live: as for :func:`collect`.
+        tools: whether to run ``nvidia-smi`` and ``rocm-smi`` and to ask NVML where they are
+            there; only on the running machine.
+        bundle: whether to keep what was looked at.
 
-def _name(tree: Tree, given: str | None, *, live: bool) -> str:
-    if given is not None:
-        if _NAME.fullmatch(given) is None or len(given) > _MAX_NAME:
-            raise FactsError(
-                shown(given),
-                "not a node name: lower-case letters, digits, '-' and '.', at most 253, as "
-                "Kubernetes accepts it",
+    Raises:
+        FactsError: the files tell no CPUs, there is too much to keep, or ``name`` is not a node
+            name.
+    """
+    if name is not None and not is_node_name(name):
+        raise FactsError(
+            shown(name),
+            "not a node name: lower-case letters, digits, '-' and '.', at most 253, as "
+            "Kubernetes accepts it",
+        )
+    disk = DiskFiles(sysroot)
+    recording = RecordingFiles(disk) if bundle else None
+    try:
+        host = read_host(Tree(recording or disk), live=live)
+        outputs = _ask() if tools and live else ()
+        host, given = _named(host, name, live=live)
+        kept = None
+        if recording is not None:
+            kept = pack(
+                recording.recorded(),
+                outputs,
+                live=live,
+                arch=os.uname().machine if live else None,
+                host=os.uname().nodename if live else None,
+                node=given,
             )
-        return given
-    host = tree.line("/proc/sys/kernel/hostname") or tree.line("/etc/hostname")
-    if not host and live:
-        host = os.uname().nodename
-    parts = [
-        part.strip("-")[:63].strip("-")
-        for part in re.sub(r"[^a-z0-9.]", "-", (host or "").lower()).split(".")
-    ]
-    name = ".".join(part for part in parts if part)[:_MAX_NAME].strip(".-")
-    if not name:
-        tree.warn("the host name is unknown; the node is called 'node'")
-        return "node"
-    if host is not None and name != host.lower():
-        tree.warn(f"the host name '{clean(host, 80)}' is no node name; the node is called {name}")
-    return name
+    except ReadError as error:
+        raise _failed(error) from error
+    return Gathered((host, *read_outputs(outputs)), kept)
+
+
+def from_sources(partials: Sequence[Partial], *, name: str | None) -> Merged:
+    """Return the facts that the sources of one machine make.
+
+    Raises:
+        FactsError: they do not tell its CPUs and cores.
+    """
+    try:
+        return merge(partials, name=name)
+    except ReadError as error:
+        raise _failed(error) from error
+
+
+def _failed(error: ReadError) -> FactsError:
+    message = error.message.removeprefix(f"{_CPUS}: ")
+    return FactsError(_CPUS, f"{message}; {error.help}" if error.help else message)
+
+
+def _ask() -> tuple[ToolOutput, ...]:
+    outputs = ask_tools(timeout_s=TOOL_TIMEOUT_S)
+    answer = ask_nvml(timeout_s=TOOL_TIMEOUT_S)
+    return outputs if answer is None else (*outputs, ToolOutput(NVML, (), answer))
+
+
+def _named(host: Partial, name: str | None, *, live: bool) -> tuple[Partial, str | None]:
+    """Add what the running kernel says of itself, and a name where the files have none.
+
+    The second value is the name that the files do not tell.
+    """
+    if live:
+        uname = os.uname()
+        host = replace(host, arch=uname.machine)
+        if not host.node and name is None:
+            name = node_name(uname.nodename)
+    if name is not None:
+        return replace(host, node=name), name
+    if not host.node:
+        note = Note("the host name is unknown; the node is called 'node'")
+        return replace(host, node="node", notes=(*host.notes, note)), None
+    return host, None

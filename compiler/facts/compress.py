@@ -12,16 +12,18 @@ from compiler.model.facts import CoreGroup
 def compress(rows: Sequence[CpuRow]) -> tuple[CoreGroup, ...]:
     """Return the groups, ordered by lowest CPU.
 
-    Cores fall into one group when LLC, NUMA node, package, kind, capacity and number of threads
-    are equal and the n-th threads ascend together with the first ones; the last is what makes the
-    planes of :attr:`CoreGroup.smt` pair up.  The rows' cores must be disjoint or equal.
+    Cores fall into one group when LLC, NUMA node, package, die, cluster, kind, capacity and
+    number of threads are equal and the n-th threads ascend together with the first ones; the last
+    is what makes the planes of :attr:`CoreGroup.smt` pair up.  The rows' cores must be disjoint
+    or equal.
     """
     by_cpu = {row.cpu: row for row in rows}
     open_groups: dict[tuple[object, ...], list[list[tuple[int, ...]]]] = {}
     for core in sorted({row.core for row in rows}, key=lambda c: c.lowest):
         threads = tuple(core)
         row = by_cpu[threads[0]]
-        key = (row.llc, row.numa, row.package, row.kind, row.capacity, len(threads))
+        place = (row.llc, row.numa, row.package, row.die, row.cluster)
+        key = (*place, row.kind, row.capacity, len(threads))
         candidates = open_groups.setdefault(key, [])
         for group in candidates:
             if all(new > old for new, old in zip(threads, group[-1], strict=True)):
@@ -41,6 +43,8 @@ def _group(row: CpuRow, cores: Sequence[tuple[int, ...]]) -> CoreGroup:
         llc=row.llc,
         numa=row.numa,
         package=row.package,
+        die=row.die,
+        cluster=row.cluster,
         kind=row.kind,
         capacity=row.capacity,
     )

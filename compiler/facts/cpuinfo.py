@@ -36,16 +36,16 @@ def read_cpuinfo(tree: Tree) -> CpuInfo:
     text = tree.text("/proc/cpuinfo", limit=_MAX_BYTES) or ""
     first: dict[str, str] = {}
     midr: dict[int, int] = {}
-    stanza: dict[str, str] = {}
-    for line in [*text.splitlines(), ""]:
-        key, colon, value = line.partition(":")
-        if colon:
-            key = key.strip().lower()
-            stanza.setdefault(key, value.strip())
-            first.setdefault(key, value.strip())
-        elif stanza:
-            _add_midr(stanza, midr)
-            stanza = {}
+    for part in text.split("\n\n"):
+        stanza: dict[str, str] = {}
+        for line in part.splitlines():
+            key, colon, value = line.partition(":")
+            if colon:
+                stanza.setdefault(key.strip().lower(), value.strip())
+        first = {**stanza, **first}
+        if "vendor_id" in stanza and "flags" in stanza:
+            break  # x86, where all stanzas say the same of what is wanted
+        _add_midr(stanza, midr)
     flags = first.get("flags", "").split()
     return CpuInfo(
         arch=_arch(tree, first, flags, text),

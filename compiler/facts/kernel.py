@@ -13,7 +13,7 @@ from compiler.model.facts import Kernel, SchedExt, Virtualization
 CGROUPS: Final = "/sys/fs/cgroup"
 _MOUNT_BYTES: Final = 4 * 1024 * 1024
 _SCHED_EXT: Final = "/sys/kernel/sched_ext"
-_CPU_OPTIONS: Final = frozenset(
+CPU_OPTIONS: Final = frozenset(
     {
         "isolcpus",
         "nohz_full",
@@ -25,6 +25,7 @@ _CPU_OPTIONS: Final = frozenset(
         "irqaffinity",
     }
 )
+"""Options of the kernel's command line that concern CPUs; no other leaves the machine."""
 _WORD: Final = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
 _RELEASE: Final = re.compile(r"Linux version (\S+)")
 
@@ -96,7 +97,10 @@ def _cgroup(tree: Tree, live: bool) -> Literal["v2", "hybrid", "v1", "none"] | N
         for line in _mounts(tree).splitlines()
         if len(words := line.split()) >= 4 and words[2] in ("cgroup", "cgroup2", "cpuset")
     }
-    old = bool(types & {"cgroup", "cpuset"})
+    # A snapshot need not have the mounts: the directories of v1 controllers tell it too.
+    old = bool(types & {"cgroup", "cpuset"}) or any(
+        tree.is_dir(f"{CGROUPS}/{name}") for name in ("cpuset", "memory", "cpu")
+    )
     new = "cgroup2" in types or tree.is_file(f"{CGROUPS}/unified/cgroup.controllers")
     if old or new:
         return "hybrid" if old and new else ("v2" if new else "v1")
@@ -123,7 +127,7 @@ def _cmdline(tree: Tree) -> str | None:
     text = tree.line("/proc/cmdline")
     if text is None:
         return None
-    options = [w for w in cmdline_words(text) if w.partition("=")[0] in _CPU_OPTIONS]
+    options = [w for w in cmdline_words(text) if w.partition("=")[0] in CPU_OPTIONS]
     return clean(" ".join(options), 1024)
 
 

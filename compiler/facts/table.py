@@ -1,15 +1,11 @@
-"""CPU facts as one row per CPU: what every reader produces, before it is compressed.
-
-Other formats give the same rows, so that several sources of one machine can be merged per CPU
-before anything is folded into groups.
-"""
+"""CPU facts as one row per CPU: what the merge of sources makes, before it is compressed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from compiler.cpuset import CpuSet
-from compiler.model.facts import CoreKind, Llc, Numa
+from compiler.model.facts import CoreKind
 
 
 class FactsError(Exception):
@@ -33,6 +29,8 @@ class CpuRow:
         package: id of its socket.
         kind: the kind of its core.
         capacity: the kernel's ``cpu_capacity``.
+        die: id of its die, unique in its package only.
+        cluster: id of its cluster.
     """
 
     cpu: int
@@ -42,25 +40,5 @@ class CpuRow:
     package: int | None = None
     kind: CoreKind = "standard"
     capacity: int | None = None
-
-
-@dataclass(frozen=True)
-class CpuTable:
-    """The CPUs of one machine.
-
-    Attributes:
-        possible, present, isolated, nohz_full: kernel masks; None is unknown.
-        online: never empty; equal to the CPUs of ``rows``.
-        rows: by CPU id.
-        llcs: last-level caches by lowest CPU, cut to the online CPUs.
-        numa: NUMA nodes by id, cut to the online CPUs.
-    """
-
-    online: CpuSet
-    rows: tuple[CpuRow, ...]
-    llcs: tuple[Llc, ...] = ()
-    numa: tuple[Numa, ...] = ()
-    possible: CpuSet | None = None
-    present: CpuSet | None = None
-    isolated: CpuSet | None = None
-    nohz_full: CpuSet | None = None
+    die: int | None = None
+    cluster: int | None = None

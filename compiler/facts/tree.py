@@ -1,5 +1,7 @@
 """Bounded, read-only view of the files below a system root.
 
+The files are those of a directory, an archive or a recording (:mod:`compiler.facts.files`).
+
 sysfs and procfs are full of links.  They are followed here by hand and inside the root: ``..``
 never climbs above it, and an absolute link starts again at it, so that a snapshot or a mounted
 host cannot make us read files of the machine we run on.  What is odd becomes a warning; nothing
@@ -10,22 +12,26 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
 from compiler.cpuset import CpuListError, CpuSet
+from compiler.facts.files.disk import DiskFiles
+from compiler.facts.files.source import MAX_NAMES, EntryType, Files
+from compiler.facts.shown import clean, shown
+
+__all__ = ["MAX_LINKS", "MAX_TEXT", "MAX_WARNINGS", "Tree", "clean", "numbered", "shown"]
 
 MAX_TEXT: Final = 64 * 1024
 """Bytes read of one file unless the caller asks for more; a sysfs attribute has at most 4 KiB."""
-MAX_ENTRIES: Final = 20_000
-"""Entries of one directory that are looked at."""
 MAX_LINKS: Final = 40
 """Links followed for one path, as in the kernel (``MAXSYMLINKS``)."""
 MAX_WARNINGS: Final = 64
 """Warnings kept; a machine with 1,000 odd CPUs needs no 1,000 lines."""
 
+_NO_NAMES: Final = frozenset({"", ".", ".."})
+_ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
 # What a file that is there answers when it has nothing to say: an attribute of a link that is
 # down (EINVAL), a device that sleeps or left (EIO, ENODEV, ENXIO), a process that ended (ESRCH).
 _NO_VALUE: Final = frozenset(
@@ -33,29 +39,20 @@ _NO_VALUE: Final = frozenset(
 )
 
 
-def clean(text: str, limit: int = 160) -> str:
-    """Return a text as it may stand in a warning: escaped to ASCII and cut to ``limit``."""
-    plain = "".join(
-        char if " " <= char <= "~" else ascii(char)[1:-1]
-        for char in text.strip(" \t\r\n\0")[: limit + 1]
-    )
-    return plain if len(plain) <= limit else plain[: limit - 3] + "..."
-
-
-def shown(text: str) -> str:
-    """Return a text from a file, quoted and short."""
-    return f"'{clean(text, 60)}'"
-
-
 class Tree:
     """The files below one root, by absolute POSIX path such as ``/sys/devices``."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = os.fspath(root).rstrip("/")
+    def __init__(self, files: Files) -> None:
+        self._files = files
         self._parents: dict[str, str | None] = {}
-        self._steps: dict[str, tuple[bool, str | None]] = {}
+        self._steps: dict[str, tuple[EntryType | None, str | None]] = {}
         self._warnings: dict[str, None] = {}
         self._left_out = 0
+
+    @classmethod
+    def of_disk(cls, root: Path) -> Tree:
+        """Return the tree of the files below a directory of this machine."""
+        return cls(DiskFiles(root))
 
     def warn(self, message: str) -> None:
         """Record a warning; at most :data:`MAX_WARNINGS` are kept, the rest is counted."""
@@ -77,29 +74,45 @@ class Tree:
 
     def resolve(self, path: str) -> str | None:
         """Return where ``path`` leads inside the root, without links; None if nothing is there."""
-        parent, _, name = path.rpartition("/")
-        if name in ("", ".", ".."):
-            return self._walk("", path)
-        if parent not in self._parents:
-            self._parents[parent] = self._walk("", parent)
-        above = self._parents[parent]
-        return None if above is None else self._walk(above.rstrip("/"), name)
+        found = self._find(path)
+        return None if found is None else found[0]
 
-    def _walk(self, here: str, path: str) -> str | None:
+    def _find(self, path: str) -> tuple[str, EntryType] | None:
+        """Return where ``path`` leads, and what is there."""
+        parent, _, name = path.rpartition("/")
+        if name in _NO_NAMES:
+            return self._walk("", path)
+        above = self._parent(parent)
+        return None if above is None else self._walk(above, name)
+
+    def _parent(self, path: str) -> str | None:
+        """Return where a directory is, without links and without a slash at the end.
+
+        It is remembered: hundreds of files share it.
+        """
+        if path in self._parents:
+            return self._parents[path]
+        found = self._walk("", path)
+        above = None if found is None else found[0].rstrip("/")
+        self._parents[path] = above
+        return above
+
+    def _walk(self, here: str, path: str) -> tuple[str, EntryType] | None:
         steps = path.split("/")[::-1]
         links = 0
+        last: EntryType = "directory"
         while steps:
             name = steps.pop()
             if name in ("", "."):
                 continue
             if name == "..":
-                here = here.rpartition("/")[0]
+                here, last = here.rpartition("/")[0], "directory"
                 continue
-            there, target = self._step(f"{here}/{name}", last=not steps)
-            if not there:
+            kind, target = self._step(f"{here}/{name}", last=not steps)
+            if kind is None:
                 return None
             if target is None:
-                here = f"{here}/{name}"
+                here, last = f"{here}/{name}", kind
                 continue
             links += 1
             if links > MAX_LINKS:
@@ -108,21 +121,21 @@ class Tree:
             if target.startswith("/"):
                 here = ""
             steps += target.split("/")[::-1]
-        return here or "/"
+        return here or "/", last
 
-    def _step(self, path: str, *, last: bool) -> tuple[bool, str | None]:
-        """Return whether ``path``, whose parent has no links, is there, and its target if a link.
+    def _step(self, path: str, *, last: bool) -> tuple[EntryType | None, str | None]:
+        """Return what is at ``path``, whose parent has no links, and its target if a link.
 
-        What lies in the middle of a path is remembered: hundreds of files share it.
+        What lies in the middle of a path is remembered: many paths lead through it.
         """
         known = self._steps.get(path)
         if known is not None:
             return known
+        result: tuple[EntryType | None, str | None] = (None, None)
         try:
-            result: tuple[bool, str | None] = (True, os.readlink(self._root + path))
+            result = self._files.entry(path)
         except OSError as error:
-            result = (error.errno == errno.EINVAL, None)  # EINVAL: there, and not a link
-            if error.errno not in (errno.EINVAL, errno.ENOENT, errno.ENOTDIR):
+            if error.errno not in _ABSENT:
                 self._cannot("read", path, error)
         if not last:
             self._steps[path] = result
@@ -130,29 +143,22 @@ class Tree:
 
     def is_dir(self, path: str) -> bool:
         """Return whether ``path`` leads to a directory."""
-        return stat.S_ISDIR(self._mode(path))
+        found = self._find(path)
+        return found is not None and found[1] == "directory"
 
     def is_file(self, path: str) -> bool:
         """Return whether ``path`` leads to a regular file."""
-        return stat.S_ISREG(self._mode(path))
-
-    def _mode(self, path: str) -> int:
-        found = self.resolve(path)
-        if found is None:
-            return 0
-        try:
-            return os.lstat(self._root + found).st_mode
-        except OSError:
-            return 0
+        found = self._find(path)
+        return found is not None and found[1] == "file"
 
     def link(self, path: str) -> str | None:
         """Return the raw text of the link at ``path``; None if there is none or it is hidden."""
         parent, _, name = path.rpartition("/")
-        above = self.resolve(parent)
-        if above is None:
+        above = self._parent(parent)
+        if above is None or name in _NO_NAMES:
             return None
         try:
-            return os.readlink(f"{self._root}{above.rstrip('/')}/{name}")
+            return self._files.entry(f"{above}/{name}")[1]
         except OSError:
             return None
 
@@ -161,19 +167,15 @@ class Tree:
         found = self.resolve(path)
         if found is None:
             return ()
-        result: list[str] = []
         try:
-            with os.scandir(f"{self._root}{found}") as entries:
-                for entry in entries:
-                    if len(result) == MAX_ENTRIES:
-                        self.warn(f"{path}: only the first {MAX_ENTRIES} entries are looked at")
-                        break
-                    result.append(entry.name)
+            result = self._files.names(found)
         except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+            if error.errno not in _ABSENT:
                 self._cannot("list", path, error)
             return ()
-        return tuple(sorted(result))
+        if len(result) > MAX_NAMES:
+            self.warn(f"{path}: only {MAX_NAMES} of its entries are looked at")
+        return tuple(sorted(result)[:MAX_NAMES])
 
     def _cannot(self, do: str, path: str, error: OSError) -> None:
         self.warn(f"{path}: cannot {do}: {os.strerror(error.errno or 0).lower()}")
@@ -186,35 +188,35 @@ class Tree:
         Bytes that are not UTF-8 are replaced.  A file longer than ``limit`` is not used at all:
         half a CPU list would be a wrong one.
         """
-        found = self.resolve(path)
-        if found is None:
-            return None
         try:
-            # O_NONBLOCK: a FIFO in a hostile snapshot must not block us.
-            handle = os.open(
-                self._root + found, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            )
+            data = self._read(path, limit)
         except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
-                self._cannot("read", path, error)
-            return None
-        try:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
+            if error.errno == errno.EISDIR:
                 self.warn(f"{path}: not a regular file")
-                return None
-            data = bytearray()
-            while len(data) <= limit and (part := os.read(handle, limit + 1 - len(data))):
-                data += part
-        except OSError as error:
-            if error.errno not in _NO_VALUE:
+            elif error.errno not in _ABSENT and error.errno not in _NO_VALUE:
                 self._cannot("read", path, error)
             return None
-        finally:
-            os.close(handle)
+        if data is None:
+            return None
         if len(data) > limit:
             self.warn(f"{path}: larger than {limit} bytes, not used")
             return None
         return data.decode("utf-8", "replace")
+
+    def _read(self, path: str, limit: int) -> bytes | None:
+        parent, _, name = path.rpartition("/")
+        if name not in _NO_NAMES:
+            above = self._parent(parent)
+            if above is None:
+                return None
+            try:
+                # Attributes are hardly ever links, so none is asked for before.
+                return self._files.read(f"{above}/{name}", limit)
+            except OSError as error:
+                if error.errno != errno.ELOOP:
+                    raise
+        found = self.resolve(path)
+        return None if found is None else self._files.read(found, limit)
 
     def line(self, path: str) -> str | None:
         """Return a one-line attribute without white space and NUL around it."""

@@ -7,6 +7,7 @@ leads nowhere).  Here is what contradicts itself or leaves placement to guess.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from compiler.codes import facts as codes
 from compiler.cpuset import CpuSet, union
@@ -14,6 +15,9 @@ from compiler.decode import Loaded
 from compiler.diagnostics import Related, Severity, Sink
 from compiler.facts.validate_devices import check_devices
 from compiler.model.facts import FactsSpec, Llc, NodeFacts, Numa
+
+KUBELET_NODES: Final = 8
+"""NUMA nodes that the kubelet's Topology Manager takes without ``max-allowable-numa-nodes``."""
 
 
 def validate(loaded: Loaded[NodeFacts], sink: Sink) -> None:
@@ -210,6 +214,23 @@ def _kubelet(loaded: Loaded[NodeFacts], sink: Sink) -> None:
         )
 
 
+def _nodes_of_kubelet(loaded: Loaded[NodeFacts], sink: Sink) -> None:
+    spec = loaded.model.spec
+    kubelet = spec.kubelet
+    if kubelet is None or not kubelet.present or kubelet.topology_policy == "none":
+        return
+    if len(spec.numa) > KUBELET_NODES:
+        sink.add(
+            codes.TOO_MANY_NODES.at(
+                loaded.key_span("spec", "numa"),
+                f"the node has {len(spec.numa)} NUMA nodes, and the kubelet's Topology Manager "
+                f"takes {KUBELET_NODES} unless it is told otherwise",
+                related=[Related(loaded.key_span("spec", "kubelet"), "the kubelet is here")],
+                help="set its option max-allowable-numa-nodes, or keep its policy at none",
+            )
+        )
+
+
 def _warnings(loaded: Loaded[NodeFacts], sink: Sink) -> None:
     warnings = loaded.model.spec.warnings
     if warnings:
@@ -231,6 +252,7 @@ _CHECKS: Sequence[Callable[[Loaded[NodeFacts], Sink], None]] = (
     _masks,
     _usable,
     _kubelet,
+    _nodes_of_kubelet,
     _warnings,
 )
 

@@ -95,6 +95,14 @@ Duration = Annotated[
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 """A DNS-1123 label: at most 63 of ``a-z 0-9 -``, beginning and ending with a letter or digit."""
 
+LaneName = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(@[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?)?$",
+    ),
+]
+"""The name of a lane; ``chat@numa0`` is the member of a family in one locality."""
+
 NodeName = Annotated[
     str,
     Field(

@@ -6,6 +6,7 @@ of 1,000 nodes with a row per CPU would be too slow to read and impossible to re
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -59,6 +60,10 @@ class CoreGroup(Model):
     """Id of the NUMA node."""
     package: Annotated[int, Field(ge=0)] | None = None
     """Id of the socket."""
+    die: Annotated[int, Field(ge=0)] | None = None
+    """Id of the die; only unique within its package."""
+    cluster: Annotated[int, Field(ge=0)] | None = None
+    """Id of the cluster (cores that share an L2 or a snoop filter), as the machine numbers it."""
     kind: CoreKind = "standard"
     capacity: Annotated[int, Field(ge=1)] | None = None
     """The kernel's ``cpu_capacity`` (1024 = the fastest CPU), where it is known."""
@@ -82,6 +87,26 @@ class CoreGroup(Model):
         return tuple(
             sorted((CpuSet(core) for core in zip(*self.smt, strict=True)), key=lambda c: c.lowest)
         )
+
+
+class KindRow(Model):
+    """One kind of core, and what says that it is one.
+
+    Only on machines with several kinds; where all cores are alike, or nothing tells them apart,
+    they are ``standard`` and no row is needed.
+    """
+
+    name: CoreKind
+    cpus: CpuList
+    evidence: Literal["pmu", "midr", "cpukind", "figure"]
+    """``pmu``: the performance counters they belong to (Intel); ``midr``: their model register
+    (Arm); ``cpukind``: hwloc's grouping; ``figure``: a performance figure with a clear gap."""
+    model: str | None = None
+    """Such as Cortex-X925."""
+    figure: str | None = None
+    """The source of ``value``, such as ``cpufreq/cpuinfo_max_freq``."""
+    value: Annotated[int, Field(ge=1)] | None = None
+    """The largest value of ``figure`` on these CPUs, which ranked the kind."""
 
 
 class Llc(Model):
@@ -125,10 +150,28 @@ class Device(Model):
     model: str | None = None
     bdf: Bdf | None = None
     uuid: str | None = None
+    index: Annotated[int, Field(ge=0)] | None = None
+    """What the vendor's tool calls it (``nvidia-smi``'s GPU 0), only where a source says so."""
+    parent: str | None = None
+    """Id of the device this one is a part of: a MIG instance's GPU."""
+    pcie_root: str | None = None
+    """PCIe root complex, as sysfs names it: pci0000:3a."""
     names: tuple[str, ...] = ()
     """Kernel names, such as eth0 or mlx5_0."""
     numa: Annotated[int, Field(ge=0)] | None = None
     locality: Locality = Field(default_factory=Locality)
+
+
+class DeviceLink(Model):
+    """How two devices reach each other."""
+
+    a: str
+    """Id of a device."""
+    b: str
+    """Id of another one, later in ``devices``."""
+    kind: Annotated[str, Field(pattern=r"^(PIX|PXB|PHB|NODE|SYS|NV[0-9]{1,3})$")]
+    """In ``nvidia-smi topo -m``'s words: PIX one PCIe bridge, PXB several, PHB the CPU's host
+    bridge, NODE within a NUMA node, SYS between nodes, NV# a number of NVLinks."""
 
 
 class SchedExt(Model):
@@ -164,6 +207,17 @@ class Kubelet(Model):
     """reservedSystemCPUs, where the static policy is in force."""
     exclusive: CpuList | None = None
     """CPUs given to containers exclusively."""
+    shared_pool: CpuList | None = None
+    """CPUs of all other containers (``defaultCpuSet`` of the CPU manager)."""
+    strict_reservation: bool | None = None
+    """Whether ordinary pods are kept off ``reserved`` (``strict-cpu-reservation``)."""
+    topology_policy: str | None = None
+    """topologyManagerPolicy."""
+    root: str | None = None
+    """The kubelet's directory on the node, such as /var/lib/kubelet."""
+    cgroup_driver: Literal["systemd", "cgroupfs"] | None = None
+    cri_socket: str | None = None
+    """Socket of the container runtime on the node, such as /run/containerd/containerd.sock."""
     pods_root: CgroupPath | None = None
     """cgroup path of all pods below the cgroup v2 root, without a leading slash."""
     control_plane: bool = False
@@ -212,9 +266,12 @@ class FactsSpec(Model):
     cpus: Cpus
     cores: Annotated[tuple[CoreGroup, ...], Field(min_length=1)]
     """Every online CPU, once."""
+    kinds: tuple[KindRow, ...] = ()
+    """Kinds of core, fastest first; empty where there is one, or nothing tells."""
     llcs: tuple[Llc, ...] = ()
     numa: tuple[Numa, ...] = ()
     devices: tuple[Device, ...] = ()
+    links: tuple[DeviceLink, ...] = ()
     kernel: Kernel = Field(default_factory=Kernel)
     kubelet: Kubelet | None = None
     virtualization: Virtualization = Field(default_factory=Virtualization)
@@ -243,12 +300,16 @@ class FactsSpec(Model):
                 f"cores names CPU {extra}, which is not online",
                 *(("cores", i, "cpus") for i, g in enumerate(self.cores) if g.cpus & extra),
             )
-        for name, rows in (("llcs", self.llcs), ("numa", self.numa), ("devices", self.devices)):
-            ids = [row.id for row in rows]
-            if twice_ids := sorted({str(i) for i in ids if ids.count(i) > 1}):
+        for name, ids in (
+            ("llcs", [row.id for row in self.llcs]),
+            ("numa", [row.id for row in self.numa]),
+            ("devices", [row.id for row in self.devices]),
+        ):
+            times = Counter[int | str](ids)
+            if repeated := sorted(str(id_) for id_, number in times.items() if number > 1):
                 raise Misfit(
-                    f"{name} has id {twice_ids[0]} twice",
-                    *((name, i, "id") for i, one in enumerate(ids) if str(one) == twice_ids[0]),
+                    f"{name} has id {repeated[0]} twice",
+                    *((name, i, "id") for i, one in enumerate(ids) if str(one) == repeated[0]),
                 )
         llc_ids = {llc.id for llc in self.llcs}
         numa_ids = {numa.id for numa in self.numa}
@@ -263,6 +324,26 @@ class FactsSpec(Model):
                     f"cores {group.cpus} name numa {group.numa}, which numa lacks",
                     ("cores", place, "numa"),
                 )
+        for place, row in enumerate(self.kinds):
+            said = union(group.cpus for group in self.cores if group.kind == row.name)
+            if row.cpus != said:
+                raise Misfit(
+                    f"kinds says that {row.name} is CPU {row.cpus or 'none'}, but cores says "
+                    f"{said or 'none'}",
+                    ("kinds", place, "cpus"),
+                )
+        device_ids: set[str] = set()
+        for place, device in enumerate(self.devices):
+            if device.parent is not None and device.parent not in device_ids:
+                raise Misfit(
+                    f"device {device.id} is a part of {device.parent}, which no earlier device is",
+                    ("devices", place, "parent"),
+                )
+            device_ids.add(device.id)
+        for place, link in enumerate(self.links):
+            for end in (link.a, link.b):
+                if end not in device_ids:
+                    raise Misfit(f"links names {end}, which devices lacks", ("links", place))
         for place, node in enumerate(self.numa):
             if node.distances and len(node.distances) != len(self.numa):
                 raise Misfit(

@@ -210,7 +210,8 @@ class Lane(Model):
     name: Name | None = None
     """Name of the lane; intents that give the same name share it.  Default: the intent's name."""
     cores: Cores | None = None
-    """How many; for an engine the default is what its profile says."""
+    """How many, in each locality of its GPUs where there are several; for an engine the default is
+    what its profile says."""
     share: Share | None = None
     """open: anyone; guarded (default): lower tiers are kept out; exclusive: nobody else."""
 

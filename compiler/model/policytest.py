@@ -11,6 +11,7 @@ from compiler.model.base import (
     CpuList,
     Labels,
     LabelValue,
+    LaneName,
     Metadata,
     Misfit,
     Model,
@@ -109,8 +110,8 @@ class ThreadExpectation(Model):
     """Tier it gets."""
     in_lane: bool | None = None
     """Whether it gets a lane at all."""
-    lane: Name | None = None
-    """Lane it gets."""
+    lane: LaneName | None = None
+    """Lane it gets, or family of lanes; which member depends on the GPUs its process has."""
     cpus_within: SomeCpus | None = None
     """CPUs beyond which it may not run."""
     not_sharing_with: Annotated[tuple[Text, ...], Field(min_length=1)] = ()
@@ -191,8 +192,8 @@ CoreCount = Annotated[
 class LaneTest(Model):
     """A lane, and what must be true of it on every node of the test."""
 
-    name: Name
-    """Name of the lane."""
+    name: LaneName
+    """Name of the lane; of a family all must hold of each member, and ``chat@numa0`` is one."""
     exists: bool = True
     """Whether the nodes have the lane."""
     cores: CoreCount | None = None

@@ -16,6 +16,7 @@ from compiler.picture.model import Box, Edge, EdgeKind, Key, Picture, Rank
 from compiler.picture.seen import Seen, seen_on, seen_unbound
 from compiler.picture.words import cpu_text, fold, names_text, short
 from compiler.pipeline import Compilation, CompiledClass
+from compiler.plan import NodePlan
 from compiler.policy import Ladder
 from compiler.resolve.types import NODE_UNIT, ResolvedLane
 
@@ -89,10 +90,7 @@ def node_picture(compilation: Compilation, node: str) -> Picture:
     if group.plan is None:
         lanes = _asked_lanes([group])
     else:
-        lanes = tuple(
-            Key(lane.name, f"CPUs {cpu_text(lane.cpus)}, {lane.share}")
-            for lane in sorted(group.plan.lanes, key=lambda lane: lane.name)
-        )
+        lanes = _placed_lanes(group.plan)
         notes.append(f"housekeeping: CPUs {cpu_text(group.plan.housekeeping)}")
         notes.append(f"leftovers: CPUs {cpu_text(group.plan.leftovers)}")
     others = [name for name in group.nodes if name != node]
@@ -194,6 +192,19 @@ def _joined(rows: Sequence[tuple[CompiledClass, Seen]], classes: int, ladder: La
     if len({seen.matchers for _, seen in rows}) > 1:
         differs.append("patterns differ between nodes")
     return _Merged(best, tuple(differs))
+
+
+def _placed_lanes(plan: NodePlan) -> tuple[Key, ...]:
+    """Return the lanes of a plan; a family as one, which is what units are in."""
+    keys = []
+    for name in sorted({lane.family or lane.name for lane in plan.lanes}):
+        lanes = plan.lanes_of(name)
+        shares = " and ".join(sorted({lane.share for lane in lanes}))
+        members = "".join(
+            f"; {lane.name} {cpu_text(lane.cpus)}" for lane in lanes if lane.family is not None
+        )
+        keys.append(Key(name, f"CPUs {cpu_text(plan.cpus_of(name))}, {shares}{members}"))
+    return tuple(keys)
 
 
 def _asked_lanes(classes: Sequence[CompiledClass]) -> tuple[Key, ...]:

@@ -14,8 +14,9 @@ from compiler.cpuset import CpuSet, union
 from compiler.model.base import Preference
 from compiler.model.facts import CoreKind
 from compiler.place.cells import Cells, Traits
-from compiler.place.fit import Demand, Option
+from compiler.place.fit import Demand
 from compiler.place.request import LaneRequest, Refusal
+from compiler.place.reserve import Option
 from compiler.plan import Degradation
 from compiler.topology import DeviceView, Topology
 
@@ -54,6 +55,8 @@ class Aim:
     request: LaneRequest
     options: tuple[Option, ...]
     """The lane lies within one of these sets of cells."""
+    grown: tuple[Option, ...]
+    """And with more cores than its minimum, within one of these."""
     columns: tuple[Column, ...]
     """The cost, most important first: preferences, then split cores, caches, NUMA nodes, and
     devices without a near core where sets can differ in them."""
@@ -64,7 +67,7 @@ class Aim:
 
     def demand(self, cores: int) -> Demand:
         """Return the lane as a demand of a size."""
-        return Demand(cores, self.options)
+        return Demand(cores, self.options if cores <= self.request.min else self.grown)
 
 
 def aim_of(request: LaneRequest, cells: Cells) -> Aim | tuple[Refusal, ...]:
@@ -87,9 +90,11 @@ def aim_of(request: LaneRequest, cells: Cells) -> Aim | tuple[Refusal, ...]:
         return tuple(refusals)
     words = tuple(word for word in dict.fromkeys(request.prefer) if word in weights)
     split: Column = tuple(int(cell.traits.split) for cell in cells.cells)
+    options = _options(request, cells, weights)
     return Aim(
         request=request,
-        options=_options(request, cells, weights),
+        options=options,
+        grown=_grown(request, options, weights),
         columns=(*(weights[word] for word in words), split, "llc", "numa", *_reach(request, cells)),
         words=words,
         notes=tuple(notes),
@@ -104,9 +109,8 @@ def devices_meant(
     if kind is None:
         return ()
     devices = topology.of_type(kind)
-    if kind == "gpu" and request.devices is not None:
-        return tuple(device for device in devices if device.id in request.devices)
-    return devices
+    ids = request.devices if kind == "gpu" else request.nics
+    return devices if ids is None else tuple(d for d in devices if d.id in ids)
 
 
 def local_cpus(devices: Iterable[DeviceView]) -> CpuSet:
@@ -216,6 +220,17 @@ def _options(
             for part in parts
             for cache in caches
         ]
+    return tuple(part for part in parts if part)
+
+
+def _grown(
+    request: LaneRequest, options: tuple[Option, ...], weights: dict[Preference, Column]
+) -> tuple[Option, ...]:
+    """Return where a lane may grow: a member of a family that asks for it, near its GPUs only."""
+    near = weights.get("gpu-local")
+    if request.member_of is None or not isinstance(near, tuple):
+        return options
+    parts = (frozenset(cell for cell in option if near[cell] == 0) for option in options)
     return tuple(part for part in parts if part)
 
 

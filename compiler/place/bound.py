@@ -1,66 +1,118 @@
 """What no set of a branch of the search can do better: fewest places, most devices reached.
 
-A *place* is a cache or a NUMA node.  Every set of a branch uses the places it ``has``; which
-others it uses is open.
+A *place* is a cache or a NUMA node, numbered from 0; sets of places are bits.  Every set of a
+branch uses the places it ``have``; which others it uses is open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+
+from compiler.place.bits import ones
 
 
-@dataclass(slots=True)
-class Room:
-    """What a place offers."""
+def fewest(rooms: Sequence[int], have: int, cores: int) -> int | None:
+    """Return the fewest places that include those it has and hold ``cores``; None: none do.
 
-    cores: int = 0
-    near: int = 0
-    """Devices that its cores are near, as bits."""
+    Args:
+        rooms: cores of each place.
+        have: the places that every set uses.
+        cores: size of a set, or of the part of it that the places must hold.
+    """
+    number, missing = 0, cores
+    others: list[int] = []
+    for place, room in enumerate(rooms):
+        if have >> place & 1:
+            number += 1
+            missing -= room
+        else:
+            others.append(room)
+    others.sort(reverse=True)
+    for room in others:
+        if missing <= 0:
+            return number
+        missing -= room
+        number += 1
+    return number if missing <= 0 else None
 
 
-def rooms(rows: Iterable[tuple[int, int]]) -> dict[int, Room]:
-    """Sum up cores, each a place and the devices it is near, by place."""
-    found: dict[int, Room] = {}
-    for place, near in rows:
-        room = found.setdefault(place, Room())
-        room.cores += 1
-        room.near |= near
+def able(rooms: Sequence[int], have: int, cores: int, number: int) -> int:
+    """Return the places that can be among so many that hold ``cores``, as bits."""
+    more = number - have.bit_count()
+    if not more:
+        return have
+    others: list[int] = []
+    missing = cores
+    for place, room in enumerate(rooms):
+        if have >> place & 1:
+            missing -= room
+        else:
+            others.append(room)
+    others.sort(reverse=True)
+    missing -= sum(others[: more - 1])
+    found = have
+    for place, room in enumerate(rooms):
+        if room >= missing:
+            found |= 1 << place
     return found
 
 
-def fewest(places: Mapping[int, Room], have: Collection[int], cores: int) -> int:
-    """Return the fewest places that include those it has and hold ``cores``."""
-    missing = cores - sum(places[place].cores for place in have)
-    number = len(have)
-    for amount in sorted((r.cores for p, r in places.items() if p not in have), reverse=True):
-        if missing <= 0:
+def most_held(rooms: Sequence[int], have: int, number: int) -> int:
+    """Return the most cores that so many places, with those every set uses, can hold."""
+    held, others = 0, []
+    for place, room in enumerate(rooms):
+        if have >> place & 1:
+            held += room
+        else:
+            others.append(room)
+    others.sort(reverse=True)
+    return held + sum(others[: number - have.bit_count()])
+
+
+def places_to_reach(gains: Sequence[int], have: int, devices: int) -> int:
+    """Return a number of places that include those it has, and no fewer reach so many devices.
+
+    Args:
+        gains: per place, the devices its cores are near, as bits.
+        have: the places that every set uses.
+        devices: how many must be reached.
+    """
+    near = 0
+    for place in ones(have):
+        near |= gains[place]
+    number = have.bit_count()
+    missed = devices - near.bit_count()
+    for gain in sorted(((bits & ~near).bit_count() for bits in gains), reverse=True):
+        if missed <= 0:
             break
-        missing -= amount
+        missed -= gain
         number += 1
     return number
 
 
-def most_reached(places: Mapping[int, Room], have: Collection[int], cores: int, number: int) -> int:
-    """Return a number of devices that no set of ``cores`` in ``number`` places exceeds.
+def essential(gains: Sequence[int], devices: int) -> int:
+    """Return the places without which not all ``devices`` can be reached, as bits."""
+    once, twice = 0, 0
+    for bits in gains:
+        twice |= once & bits
+        once |= bits
+    only = devices & once & ~twice
+    return sum(1 << place for place, bits in enumerate(gains) if bits & only)
 
-    A place counts only when it can be one of ``number`` places that hold the set.  What several
-    such places reach together is bounded by the sum of what each adds.
+
+def most_reached(gains: Sequence[int], have: int, number: int) -> int:
+    """Return a number of devices that no set in ``number`` places exceeds.
+
+    What several places reach together is bounded by the sum of what each adds to those that every
+    set uses (``have``).
     """
-    held, near = 0, 0
-    for place in have:
-        room = places.get(place, Room())
-        held, near = held + room.cores, near | room.near
-    more = number - len(have)
-    others = [room for place, room in places.items() if place not in have]
-    largest = sorted((room.cores for room in others), reverse=True)[:more]
-    able = [
-        room.near & ~near
-        for room in others
-        if held + min(sum(largest), sum(largest[: more - 1]) + room.cores) >= cores
-    ]
-    together = 0
-    for bits in able:
-        together |= bits
-    gains = sorted((bits.bit_count() for bits in able), reverse=True)[:more]
-    return near.bit_count() + min(together.bit_count(), sum(gains))
+    near, together = 0, 0
+    for place in ones(have):
+        near |= gains[place]
+    added: list[int] = []
+    for bits in gains:
+        added.append((bits & ~near).bit_count())
+        together |= bits & ~near
+    added.sort(reverse=True)
+    best = sum(added[: number - have.bit_count()])
+    return near.bit_count() + min(together.bit_count(), best)

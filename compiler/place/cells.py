@@ -7,7 +7,8 @@ on counts per cell, and always takes a cell's cores from the front.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from compiler.model.facts import CoreKind
 from compiler.topology import Core, Topology
@@ -16,6 +17,9 @@ Free = tuple[int, ...]
 """Cores still free, per cell.  What is taken is always the front of a cell."""
 Counts = tuple[int, ...]
 """Cores of each cell, such as those of a choice."""
+
+Place = tuple[int | None, int | None]
+"""A cache and a NUMA node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,51 @@ class Cells:
         """Cells whose cores have CPUs in the effective set."""
         return self.where(lambda traits: not traits.isolated)
 
+    @cached_property
+    def alike(self) -> tuple[int, ...]:
+        """Per cell, a number that it shares with the cells that differ from it by cache alone."""
+        numbers: dict[Traits, int] = {}
+        bare = (replace(cell.traits, llc=None) for cell in self.cells)
+        return tuple(numbers.setdefault(traits, len(numbers)) for traits in bare)
+
+    @cached_property
+    def of_cache(self) -> dict[int, tuple[int, ...]]:
+        """The cells of each last-level cache that is known."""
+        found: dict[int, tuple[int, ...]] = {}
+        for number, cell in enumerate(self.cells):
+            if cell.traits.llc is not None:
+                found[cell.traits.llc] = (*found.get(cell.traits.llc, ()), number)
+        return found
+
+    def only_cache(self, option: frozenset[int]) -> int | None:
+        """Return the cache that all cells of a set are in; None: no single one that is known."""
+        caches = {self.cells[cell].traits.llc for cell in option}
+        return next(iter(caches)) if len(caches) == 1 else None
+
+    @cached_property
+    def masks(self) -> tuple[tuple[int, ...], ...]:
+        """Per cell, its last 0, 1, ... cores as bits: the lower the id, the higher the bit."""
+        highest = len(self.topology.cores) - 1
+        rows: list[tuple[int, ...]] = []
+        for cell in self.cells:
+            row = [0]
+            for core in reversed(cell.cores):
+                row.append(row[-1] | 1 << (highest - core))
+            rows.append(tuple(row))
+        return tuple(rows)
+
+    @cached_property
+    def clusters(self) -> tuple[Place, ...]:
+        """Caches and NUMA nodes that have cores in common, unknown ones last."""
+        found = {(cell.traits.llc, cell.traits.numa) for cell in self.cells}
+        return tuple(sorted(found, key=_unknown_last))
+
+    @cached_property
+    def cluster_of(self) -> tuple[int, ...]:
+        """Per cell, the place of its cache and NUMA node in :attr:`clusters`."""
+        number = {place: i for i, place in enumerate(self.clusters)}
+        return tuple(number[cell.traits.llc, cell.traits.numa] for cell in self.cells)
+
     def where(self, wanted: Callable[[Traits], bool]) -> frozenset[int]:
         """Return the cells whose traits satisfy ``wanted``."""
         return frozenset(i for i, cell in enumerate(self.cells) if wanted(cell.traits))
@@ -95,6 +144,10 @@ def less(free: Free, counts: Counts) -> Free:
 def total(free: Free, cells: Iterable[int]) -> int:
     """Return the number of free cores in some cells."""
     return sum(free[cell] for cell in cells)
+
+
+def _unknown_last(place: Place) -> tuple[int, ...]:
+    return tuple(part for side in place for part in (side is None, side or 0))
 
 
 def _traits(core: Core, topology: Topology) -> Traits:

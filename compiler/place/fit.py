@@ -9,14 +9,13 @@ undecided demands widened to the union of their options.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from compiler.place.cells import Cells, Counts, Free
-
-Option = frozenset[int]
-"""Cells a demand may take from."""
+from compiler.place.reserve import Groups, Option, Reserve
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +24,11 @@ class Demand:
 
     cores: int
     options: tuple[Option, ...]
+
+    @property
+    def wide(self) -> Option:
+        """All cells of its options."""
+        return self.options[0] if len(self.options) == 1 else frozenset().union(*self.options)
 
 
 @dataclass(slots=True)
@@ -39,12 +43,12 @@ class Effort:
     steps: int = 0
     spent: bool = field(default=False, init=False)
 
-    def step(self) -> bool:
-        """Count one step; return whether the search may go on."""
+    def step(self, number: int = 1) -> bool:
+        """Count a step, or one that takes as long as several; return whether to go on."""
         if self.steps >= self.limit:
             self.spent = True
             return False
-        self.steps += 1
+        self.steps += number
         return True
 
 
@@ -52,162 +56,158 @@ def fit(
     cells: Cells, free: Free, demands: Sequence[Demand], effort: Effort
 ) -> tuple[Counts, ...] | None:
     """Return one way to meet all demands, as counts per demand, or None where there is none."""
-    for pinned in pinnings(cells, free, demands, effort, mirror=True):
-        return transport(free, [d.cores for d in demands], pinned)
-    return None
+    flow = Flow.of(cells, free, demands, effort)
+    return None if flow is None else flow.held
 
 
-def pinnings(
-    cells: Cells, free: Free, demands: Sequence[Demand], effort: Effort, *, mirror: bool
-) -> Iterator[tuple[Option, ...]]:
-    """Yield every choice of options with which all demands can be met.
-
-    With ``mirror``, only one of those that are mirror images of each other: caches that hold
-    equal numbers of equal free cores and are pinned by the same demands so far.  That keeps the
-    answer to "is there one?", but not which core ids are left for others.
-    """
-    amounts = [demand.cores for demand in demands]
-    nothing: Option = frozenset()
-    wide = [nothing.union(*demand.options) for demand in demands]
-
-    def descend(done: tuple[Option, ...]) -> Iterator[tuple[Option, ...]]:
-        if transport(free, amounts, [*done, *wide[len(done) :]]) is None:
-            return
-        if len(done) == len(demands):
-            yield done
-            return
-        seen: set[Hashable] = set()
-        for option in demands[len(done)].options:
-            image = _image(cells, free, option, done) if mirror else option
-            if image in seen:
-                continue
-            # Only real choices cost effort: without them the answer is always exact.
-            if len(demands[len(done)].options) > 1 and not effort.step():
-                return
-            seen.add(image)
-            yield from descend((*done, option))
-
-    return descend(())
-
-
-def transport(
-    free: Free, amounts: Sequence[int], options: Sequence[Option]
-) -> tuple[Counts, ...] | None:
-    """Return how to take ``amounts[i]`` cores from the cells ``options[i]`` for all i, or None."""
-    reserve = Reserve.of(free, amounts, options)
-    return None if reserve is None else reserve.held
-
-
-class Reserve:
-    """Cores held for demands whose options are pinned, moved aside as others take cores."""
+class Flow:
+    """One way to meet demands, which may grow."""
 
     def __init__(
-        self, left: list[int], flow: list[list[int]], options: Sequence[Sequence[int]]
+        self,
+        cells: Cells,
+        free: Free,
+        demands: Sequence[Demand],
+        groups: Groups,
+        reserve: Reserve,
     ) -> None:
-        self._left, self._flow, self._options = left, flow, options
+        self._cells, self._free, self._groups = cells, free, groups
+        self._demands, self._reserve = list(demands), reserve
+        self._hopeless: set[frozenset[tuple[Demand, int]]] = set()
+        """Demands that do not fit, each with how many there are of it."""
 
     @classmethod
-    def of(cls, free: Free, amounts: Sequence[int], options: Sequence[Option]) -> Reserve | None:
-        """Hold ``amounts[i]`` cores in the cells ``options[i]``; None where they do not fit."""
-        left = list(free)
-        flow = [[0] * len(free) for _ in amounts]
-        cells = [sorted(option) for option in options]
-        for demand, amount in enumerate(amounts):
-            missing = amount
-            for cell in cells[demand]:
-                now = min(missing, left[cell])
-                flow[demand][cell] += now
-                left[cell] -= now
-                missing -= now
-            while missing:
-                moved = _augment(demand, missing, left, flow, cells)
-                if not moved:
-                    return None
-                missing -= moved
-        return cls(left, flow, cells)
+    def of(cls, cells: Cells, free: Free, demands: Sequence[Demand], effort: Effort) -> Flow | None:
+        """Return a way to meet all demands, or None where there is none."""
+        groups = Groups.of(len(free), (o for demand in demands for o in demand.options))
+        wide = [groups.bits(demand.wide) for demand in demands]
+        reserve = Reserve.of(groups.sum(free), [demand.cores for demand in demands], wide)
+        if reserve is None:
+            return None
+        pinned: Reserve | None = reserve
+        if any(len(demand.options) > 1 for demand in demands):
+            pinned = _Pins(cells, free, demands, effort, groups).find(reserve)
+        return None if pinned is None else cls(cells, free, demands, groups, pinned)
 
     @property
     def held(self) -> tuple[Counts, ...]:
-        """The cores held, as counts per demand."""
-        return tuple(tuple(row) for row in self._flow)
+        """The cores of each demand, per cell."""
+        return self._groups.spread(self._free, self._reserve.held)
 
-    def copy(self) -> Reserve:
-        """Return a reserve that can be taken from without changing this one."""
-        return Reserve(list(self._left), [list(row) for row in self._flow], self._options)
-
-    def take(self, cell: int) -> bool:
-        """Take a core of a cell away; return whether the demands still fit, else change nothing."""
-        if self._left[cell]:
-            self._left[cell] -= 1
+    def grow(self, demand: int, effort: Effort) -> bool:
+        """Let a demand have a core more; return whether all still fit, else change nothing."""
+        old = self._demands[demand]
+        self._demands[demand] = Demand(old.cores + 1, old.options)
+        if self._reserve.add(demand, 1):
             return True
-        for demand, row in enumerate(self._flow):
-            if row[cell]:
-                # Whoever gives up the core: a path may move all that are in the cell.
-                row[cell] -= 1
-                if _augment(demand, 1, self._left, self._flow, self._options):
-                    return True
-                row[cell] += 1
-                return False
+        # With the options as they are pinned there is no way; with others there may be.
+        demands = frozenset(Counter(self._demands).items())
+        if any(len(one.options) > 1 for one in self._demands) and demands not in self._hopeless:
+            other = Flow.of(self._cells, self._free, self._demands, effort)
+            if other is not None:
+                self._groups, self._reserve = other._groups, other._reserve
+                return True
+            self._hopeless.add(demands)
+        self._demands[demand] = old
         return False
 
 
-def _augment(
-    demand: int,
-    missing: int,
-    left: list[int],
-    flow: list[list[int]],
-    options: Sequence[Sequence[int]],
-) -> int:
-    """Move other demands aside along a shortest path; return how many cores were gained."""
-    came_from: dict[int, tuple[int, int | None]] = {}  # cell -> (demand, cell it gave up)
-    gave_up: dict[int, int | None] = {demand: None}  # demand -> cell by which it was reached
-    queue = deque([demand])
-    while queue:
-        taker = queue.popleft()
-        for cell in options[taker]:
-            if cell in came_from:
-                continue
-            came_from[cell] = (taker, gave_up[taker])
-            if left[cell]:
-                return _shift(cell, missing, left, flow, came_from)
-            for other, row in enumerate(flow):
-                if row[cell] and other not in gave_up:
-                    gave_up[other] = cell
-                    queue.append(other)
-    return 0
+class _Spot(NamedTuple):
+    """Where an option is."""
+
+    place: Hashable
+    """Its cache; itself where it is not in one."""
+    content: int
+    """Equal for caches that hold equal numbers of equal free cores."""
+    mine: int
+    """Equal for options that are equal but for the cache."""
+    room: int
+    """Its free cores."""
 
 
-def _shift(
-    end: int,
-    missing: int,
-    left: list[int],
-    flow: list[list[int]],
-    came_from: dict[int, tuple[int, int | None]],
-) -> int:
-    path: list[tuple[int, int, int | None]] = []
-    cell: int | None = end
-    while cell is not None:
-        taker, given = came_from[cell]
-        path.append((taker, cell, given))
-        cell = given
-    amount = min([missing, left[end], *(flow[t][g] for t, _, g in path if g is not None)])
-    left[end] -= amount
-    for taker, gained, given in path:
-        flow[taker][gained] += amount
-        if given is not None:
-            flow[taker][given] -= amount
-    return amount
+class _Pins:
+    """The search for options with which all demands can be met, those with most cores first.
 
+    States from which there is no way are remembered, as what is pinned to each cache without
+    which cache it is: caches that hold equal numbers of equal free cores are mirror images.
+    """
 
-def _image(cells: Cells, free: Free, option: Option, done: Sequence[Option]) -> Hashable:
-    """Return what two options must share to be mirror images of each other."""
-    caches = {cells.cells[cell].traits.llc for cell in option}
-    cache = next(iter(caches), None)
-    if len(caches) != 1 or cache is None:
-        return option
-    rows: list[tuple[str, int, bool, tuple[bool, ...]]] = []
-    for cell, content in enumerate(cells.cells):
-        if content.traits.llc == cache and free[cell]:
-            alike = repr(replace(content.traits, llc=None))
-            rows.append((alike, free[cell], cell in option, tuple(cell in o for o in done)))
-    return tuple(sorted(rows))
+    def __init__(
+        self, cells: Cells, free: Free, demands: Sequence[Demand], effort: Effort, groups: Groups
+    ) -> None:
+        self._cells, self._free, self._effort, self._groups = cells, free, effort, groups
+        self._demands = demands
+        open_ = [i for i, demand in enumerate(demands) if len(demand.options) > 1]
+        self._open = sorted(open_, key=lambda i: (-demands[i].cores, i))
+        self._spots = self._all_spots()
+        self._hopeless: set[Hashable] = set()
+        self._pinned: dict[Option, int] = {}
+        """Cores pinned to each option."""
+
+    def find(self, reserve: Reserve, done: int = 0) -> Reserve | None:
+        """Pin the demands that are still open; None where there is no way.
+
+        ``reserve`` holds all demands, those not ``done`` in any of their options.
+        """
+        if done == len(self._open):
+            return reserve
+        number = self._open[done]
+        demand = self._demands[number]
+        # Caches with most room first: what is pinned to them can grow.
+        options = sorted(demand.options, key=self._room, reverse=True)
+        for option in options:
+            before = self._pinned.get(option, 0)
+            self._pinned[option] = before + demand.cores
+            state = (done, self._image())
+            if state not in self._hopeless:
+                # Only real choices cost effort: without them the answer is always exact.
+                if not self._effort.step():
+                    return None
+                narrowed = reserve.copy()
+                if narrowed.narrow(number, self._groups.bits(option)):
+                    found = self.find(narrowed, done + 1)
+                    if found is not None:
+                        return found
+                self._hopeless.add(state)
+            self._pinned[option] = before
+        return None
+
+    def _all_spots(self) -> dict[Option, _Spot]:
+        """Return where each option is, and what sets it apart."""
+        cells, free = self._cells, self._free
+        wide = [demand.wide for demand in self._demands]
+        kinds = [
+            (alike, *(cell in option for option in wide)) for cell, alike in enumerate(cells.alike)
+        ]
+        numbers: dict[Hashable, int] = {}
+        spots: dict[Option, _Spot] = {}
+        for demand in self._demands:
+            for option in demand.options if len(demand.options) > 1 else ():
+                cache = cells.only_cache(option)
+                content: Hashable = option
+                if cache is not None:
+                    rows = [(kinds[cell], free[cell]) for cell in cells.of_cache[cache]]
+                    content = tuple(sorted([row for row in rows if row[1]]))
+                mine = tuple(sorted([kinds[cell] for cell in option]))
+                spots[option] = _Spot(
+                    place=option if cache is None else cache,
+                    content=numbers.setdefault(content, len(numbers)),
+                    mine=numbers.setdefault(mine, len(numbers)),
+                    room=sum([free[cell] for cell in option]),
+                )
+        return spots
+
+    def _room(self, option: Option) -> int:
+        """Return the cores of an option that nothing is pinned to."""
+        spot = self._spots[option]
+        taken = [n for other, n in self._pinned.items() if self._spots[other].place == spot.place]
+        return spot.room - sum(taken)
+
+    def _image(self) -> Hashable:
+        """Return what two choices share that are mirror images of each other."""
+        places: dict[Hashable, list[tuple[int, int, int]]] = {}
+        for option, cores in self._pinned.items():
+            if cores:
+                spot = self._spots[option]
+                places.setdefault(spot.place, []).append((spot.content, spot.mine, cores))
+        return tuple(sorted([tuple(sorted(rows)) for rows in places.values()]))

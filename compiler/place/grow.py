@@ -11,7 +11,7 @@ from itertools import groupby
 
 from compiler.place.aims import Aim
 from compiler.place.cells import Cells, Counts, Free
-from compiler.place.fit import Demand, Effort, fit
+from compiler.place.fit import Demand, Effort, Flow
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +35,30 @@ def grow(
     The minima must fit; ``minima`` is one way in which they do.  Lanes with a maximum grow
     first, then those that take the rest; in both rounds a higher tier grows as far as it can
     before a lower one, and lanes of one tier take a core each in turn.  A step is taken when all
-    lanes still fit and, if the minima leave one, a core is left over for work without a lane.
+    lanes still fit and, if the minima leave one, a core is left over for work without a lane.  A
+    member of a family that prefers ``gpu-local`` grows only as long as all of it can be near.
     """
-    sizes = [aim.request.min for aim in aims]
+    least = [aim.request.min for aim in aims]
+    sizes = list(least)
+    demands = [aim.demand(size) for aim, size in zip(aims, sizes, strict=True)]
     spare = Demand(1, (cells.effective,))
-    fitting = tuple(minima)
-    stopped = False
-
-    def fits(extra: Sequence[Demand]) -> tuple[Counts, ...] | None:
-        nonlocal stopped
+    effort = Effort(limit)
+    flow = Flow.of(cells, free, [*demands, spare], effort)
+    stopped = flow is None and effort.spent
+    extra = flow is not None
+    if flow is None:
         effort = Effort(limit)
-        demands = [aim.demand(size) for aim, size in zip(aims, sizes, strict=True)]
-        found = fit(cells, free, [*demands, *extra], effort)
-        stopped |= found is None and effort.spent
-        return found
+        flow = Flow.of(cells, free, demands, effort)
+    if flow is None:  # the search that found the minima was luckier
+        return Sizes(tuple(sizes), False, tuple(minima), True)
 
-    extra = [] if fits([spare]) is None else [spare]
+    def one_more(i: int, flow: Flow, effort: Effort) -> Flow | None:
+        if sizes[i] > least[i] or aims[i].grown == aims[i].options:
+            return flow if flow.grow(i, effort) else None
+        # beyond its minimum it may lie in fewer places
+        wanted = [aim.demand(sizes[j] + (j == i)) for j, aim in enumerate(aims)]
+        return Flow.of(cells, free, [*wanted, spare] if extra else wanted, effort)
+
     for limited in (True, False):
         growing = [i for i, aim in enumerate(aims) if (aim.request.max is not None) is limited]
         for _, tier in groupby(growing, key=lambda i: aims[i].request.tier):
@@ -61,13 +69,14 @@ def grow(
                     most = aims[i].request.max
                     if most is not None and sizes[i] >= most:
                         continue
-                    sizes[i] += 1
-                    found = fits(extra)
-                    if found is None:
-                        sizes[i] -= 1
-                    else:
-                        fitting = found
+                    effort = Effort(limit)
+                    grown = one_more(i, flow, effort)
+                    if grown is not None:
+                        flow = grown
+                        sizes[i] += 1
                         again.append(i)
+                    stopped |= effort.spent and i not in again
                 turn = again
-    grew = any(size > aim.request.min for aim, size in zip(aims, sizes, strict=True))
-    return Sizes(tuple(sizes), bool(extra) and grew, fitting, stopped)
+    if sizes == least:
+        return Sizes(tuple(sizes), False, tuple(minima), stopped)
+    return Sizes(tuple(sizes), extra, flow.held, stopped)

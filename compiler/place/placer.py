@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from compiler.cpuset import union
@@ -17,16 +17,36 @@ from compiler.place.housekeeping import (
     housekeeping_key,
     wanted_cores,
 )
+from compiler.place.levels import Level, levels
 from compiler.place.refuse import no_housekeeping, refuse_alone, refuse_together
-from compiler.place.report import gap_note, lane_notes, opened, shared, shrunk, sizes_note
+from compiler.place.report import (
+    gap_note,
+    lane_notes,
+    opened,
+    reservation,
+    shared,
+    shrunk,
+    sizes_note,
+)
 from compiler.place.request import Granted, LaneRequest, Placement, Refusal
 from compiler.place.search import choose
 from compiler.plan import Degradation
 from compiler.topology import Core, Topology
 
-EFFORT: Final = 5_000
+EFFORT: Final = 1_000
 """Steps after which one search is cut short: many times what random machines of 64 cores in 8
-caches need, and a few seconds on 256 cores."""
+caches need, and what 95 of 100 random servers of 256 cores in 16 caches need (bench/README.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """What all steps of one placement know."""
+
+    cells: Cells
+    owners: Mapping[str, LaneRequest]
+    """The lanes as they were asked for, by name."""
+    system_tier: int
+    effort: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,47 +81,73 @@ def place(
     Raises:
         ValueError: two requests have one name, or ``housekeeping`` is below 1.
     """
-    names = [request.name for request in requests]
+    names = [r.name for request in requests for r in (request, *request.parts)]
     if len(set(names)) != len(names) or (housekeeping is not None and housekeeping < 1):
         raise ValueError(f"lanes {names}, housekeeping {housekeeping}")
     cells = cells_of(topology)
-    read = [aim_of(r, cells) for r in sorted(requests, key=lambda r: r.rank)]
-    aims = tuple(aim for aim in read if isinstance(aim, Aim))
-    refusals = [refusal for aim in read if isinstance(aim, tuple) for refusal in aim]
-    refusals += refuse_alone(cells, aims)
     wanted = wanted_cores(topology) if housekeeping is None else housekeeping
-    if len(topology.effective_cores) < wanted:
-        refusals.append(no_housekeeping(topology, wanted))
+    least = 1 if housekeeping is None else housekeeping
+    owners = {request.name: request for request in requests}
+    machine = _Machine(cells, owners, system_tier, effort)
+    tried = list(levels(requests, cells))
+    for level in tried:
+        aims, refusals = _read(cells, level, wanted)
+        if refusals:
+            continue
+        minima = [aim.demand(aim.request.min) for aim in aims]
+        for cores in range(wanted, least - 1, -1):
+            keep = housekeeping_demand(cells, cores)
+            fitting = fit(cells, cells.free, [keep, *minima], Effort(effort))
+            if fitting is not None:
+                placed = _apart(machine, aims, keep, wanted=wanted, fitting=fitting)
+                return _noted(machine, level, placed)
+    last = tried[-1]
+    aims, refusals = _read(cells, last, wanted)
     if refusals:
         about = {refusal.about for refusal in refusals}
         others = [aim for aim in aims if aim.request.name not in about]
         return (*refusals, *refuse_together(cells, others, 0, effort))
-    least = 1 if housekeeping is None else housekeeping
-    minima = [aim.demand(aim.request.min) for aim in aims]
-    for cores in range(wanted, least - 1, -1):
-        keep = housekeeping_demand(cells, cores)
-        fitting = fit(cells, cells.free, [keep, *minima], Effort(effort))
-        if fitting is not None:
-            return _apart(cells, aims, keep, wanted=wanted, fitting=fitting, effort=effort)
     if housekeeping is None:
+        minima = [aim.demand(aim.request.min) for aim in aims]
         fitting = fit(cells, cells.free, minima, Effort(effort))
         if fitting is not None:
-            together = _together(cells, aims, fitting, system_tier, effort)
+            together = _together(machine, aims, fitting)
             if together is not None:
-                return together
+                return _noted(machine, last, together)
     return refuse_together(cells, aims, least, effort)
 
 
+def _noted(machine: _Machine, level: Level, placed: Placement) -> Placement:
+    """Add what was given up before anything was placed, and what the machine does by itself."""
+    closed = any(
+        request.share != "open" and request.name not in placed.open_lanes
+        for request in machine.owners.values()
+    )
+    own = reservation(machine.cells.topology, closed)
+    return replace(placed, degradations=(*own, *level.notes, *placed.degradations))
+
+
+def _read(cells: Cells, level: Level, wanted: int) -> tuple[tuple[Aim, ...], list[Refusal]]:
+    """Return the lanes read for the machine, and why some cannot be placed at all."""
+    read = [aim_of(request, cells) for request in level.requests]
+    aims = tuple(aim for aim in read if isinstance(aim, Aim))
+    refusals = [refusal for aim in read if isinstance(aim, tuple) for refusal in aim]
+    refusals += refuse_alone(cells, aims)
+    if len(cells.topology.effective_cores) < wanted:
+        refusals.append(no_housekeeping(cells.topology, wanted))
+    return aims, refusals
+
+
 def _apart(
-    cells: Cells,
+    machine: _Machine,
     aims: Sequence[Aim],
     keep: Demand,
     *,
     wanted: int,
     fitting: Sequence[Counts],
-    effort: int,
 ) -> Placement:
     """Place with cores for housekeeping alone."""
+    cells, effort = machine.cells, machine.effort
     minima = [aim.demand(aim.request.min) for aim in aims]
     column = housekeeping_column(cells)
     kept = choose(cells, cells.free, keep, [column], rest=minima, fallback=fitting, limit=effort)
@@ -112,26 +158,24 @@ def _apart(
         notes.append(gap_note("housekeeping", ("kind",), kept.cost, kept.gap, effort))
     return Placement(
         housekeeping=union(core.cpus for core in cores),
-        lanes=_granted(aims, lanes),
+        lanes=_granted(_held(machine, aims, lanes)),
         open_lanes=frozenset(),
         degradations=(*notes, *lanes.notes),
     )
 
 
 def _together(
-    cells: Cells,
-    aims: Sequence[Aim],
-    fitting: Sequence[Counts],
-    system_tier: int,
-    effort: int,
+    machine: _Machine, aims: Sequence[Aim], fitting: Sequence[Counts]
 ) -> Placement | None:
     """Place with housekeeping inside a lane; None where no lane may be shared."""
-    lanes = _lanes(cells, cells.free, aims, fitting, effort)
-    granted = _granted(aims, lanes)
+    cells, system_tier = machine.cells, machine.system_tier
+    lanes = _lanes(cells, cells.free, aims, fitting, machine.effort)
+    held = _held(machine, aims, lanes)
+    granted = _granted(held)
     hosts = [
-        (aim.request, cores)
-        for aim, cores in zip(aims, lanes.cores, strict=True)
-        if aim.request.share != "exclusive" and not granted[aim.request.name].isolated
+        (request, cores)
+        for request, cores in held
+        if request.share != "exclusive" and not granted[request.name].isolated
     ]
     if not hosts:
         return None
@@ -139,7 +183,7 @@ def _together(
     keep = min(cores, key=housekeeping_key).cpus
     notes = [shared(keep, host)]
     closed = {
-        a.request.name: granted[a.request.name].cpus for a in aims if a.request.share != "open"
+        request.name: granted[request.name].cpus for request, _ in held if request.share != "open"
     }
     open_lanes: list[str] = []
     for request, _ in reversed(hosts):
@@ -170,6 +214,10 @@ def _lanes(
     fitting: Sequence[Counts] = sizes.fitting
     chosen: list[tuple[Core, ...]] = []
     for i, aim in enumerate(aims):
+        if not sizes.cores[i]:  # a part of a spanning lane that got nothing
+            chosen.append(())
+            fitting = fitting[1:]
+            continue
         choice = choose(
             cells,
             free,
@@ -186,12 +234,26 @@ def _lanes(
     return _Lanes(tuple(chosen), tuple(notes))
 
 
-def _granted(aims: Sequence[Aim], lanes: _Lanes) -> dict[str, Granted]:
+def _held(
+    machine: _Machine, aims: Sequence[Aim], lanes: _Lanes
+) -> list[tuple[LaneRequest, tuple[Core, ...]]]:
+    """Return the lanes with their cores: parts of a spanning lane as the lane."""
+    held: dict[str, tuple[LaneRequest, tuple[Core, ...]]] = {}
+    for aim, cores in zip(aims, lanes.cores, strict=True):
+        request = aim.request
+        if request.part_of is not None:
+            request = machine.owners[request.part_of]
+        _, before = held.get(request.name, (request, ()))
+        held[request.name] = (request, (*before, *cores))
+    return list(held.values())
+
+
+def _granted(held: Sequence[tuple[LaneRequest, tuple[Core, ...]]]) -> dict[str, Granted]:
     return {
-        aim.request.name: Granted(
+        request.name: Granted(
             cpus=union(core.cpus for core in cores),
             cores=len(cores),
             isolated=all(core.isolated for core in cores),
         )
-        for aim, cores in zip(aims, lanes.cores, strict=True)
+        for request, cores in held
     }

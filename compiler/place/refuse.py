@@ -81,6 +81,9 @@ def usable_text(topology: Topology) -> str:
     ):
         if cpus:
             parts.append(f"{name}: {cpus}")
+    if topology.reserved is not None:
+        kind = "strict reservation" if topology.strict else "reservation"
+        parts.append(f"the kubelet's {kind}: {topology.reserved or 'none of the online CPUs'}")
     return ", ".join(parts)
 
 

@@ -1,7 +1,8 @@
 """The words for what a machine could not give although it was asked for softly.
 
 Kinds are stable: a preference's own name, ``split-core``, ``no-locality``,
-``housekeeping-shrunk``, ``housekeeping-shared``, ``guard-dropped``, ``search-stopped``.
+``housekeeping-shrunk``, ``housekeeping-shared``, ``guard-dropped``, ``reservation-shared``,
+``family-collapsed``, ``search-stopped``.
 """
 
 from __future__ import annotations
@@ -87,6 +88,27 @@ def shared(keep: CpuSet, host: LaneRequest) -> Degradation:
         message=(
             f"shares {cpus_text(keep)} with lane {host.name}: the minima of the lanes leave no "
             "core of its own"
+        ),
+    )
+
+
+def reservation(topology: Topology, closed: bool) -> tuple[Degradation, ...]:
+    """Say that pods without exclusive CPUs may run where tierc plans under the static policy.
+
+    Without strict reservation the kubelet runs them on every CPU that no container has for itself.
+    Where it is not known, it is said only when something is ``closed`` to others.
+    """
+    if topology.reserved is None or topology.strict or (topology.strict is None and not closed):
+        return ()
+    why = "is off" if topology.strict is False else "is not known to be on"
+    return (
+        Degradation(
+            about="housekeeping",
+            kind="reservation-shared",
+            message=(
+                f"ordinary pods may run on the reserved {cpus_text(topology.reserved)}: the "
+                f"kubelet's strict-cpu-reservation {why}"
+            ),
         ),
     )
 

@@ -1,43 +1,43 @@
 """The best set of cores for one lane, exactly.
 
 The objective is a vector compared from the left, then the ids of the cores in ascending order.
-Parts of the vector are sums over cores, the number of caches or NUMA nodes used, and last the
-devices that no core of the set is near.  Once the set of *clusters* (cores with the same cache and
-NUMA node) that may be used is fixed, only the sums and the devices are left, and without devices
-the best set is the cheapest cores in order.  When lanes served later must still find room, the
-sets that leave it are the independent sets of a matroid (the dual of the one the later demands
-span), so taking the cheapest core that still fits is exact there too.
+Parts of the vector are sums over cores, the number of caches or NUMA nodes used, and the devices
+that no core of the set is near.  Once the set of *clusters* (cores with the same cache and NUMA
+node) that may be used is fixed, only the sums and the devices are left, and without devices the
+best set is the cheapest cores in order.  When lanes served later must still find room, the sets
+that leave it are the independent sets of a matroid (the dual of the one the later demands span),
+so taking the cheapest core that still fits is exact there too.
 
 So the search branches on clusters: use this one, or do without.  A branch is given up when its
-bound, the cheapest cores among all clusters still allowed with the fewest caches and nodes that
-could hold them, is no better than the best set found.
+bound (:mod:`compiler.place.outlook`) is no better than the best set found.  Where what it has
+misses the bound by devices, the search branches on what is near more of them: a NUMA node, then a
+cluster, then a cell.  A set that uses a cell takes its first core; the cheapest others are a
+question for a matroid again (the contraction), so this is exact as well.
 
-Where the cheapest cores miss the bound by devices alone, the search branches on what is near more
-of them: a NUMA node, then a cluster, then a cell.  A set that uses a cell takes its first core;
-the cheapest others are a question for a matroid again (the contraction), so this is exact as well.
+Later demands with several options are first widened to the union of them.  The best set that
+leaves room for the widened demands is the best of all where it leaves room for the real ones too;
+otherwise one demand after the other is pinned to each of its options.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from heapq import heappop, heappush
+from itertools import count as counting
+from typing import Final, NamedTuple
 
 from compiler.place.aims import Column, Reach
-from compiler.place.bound import Room, fewest, most_reached, rooms
-from compiler.place.branch import (
-    Branch,
-    Item,
-    Place,
-    place_of,
-    to_reach_more,
-    to_use_fewer,
-    twins_of,
-)
-from compiler.place.cells import Cells, Counts, Free, less
-from compiler.place.fit import Demand, Effort, Option, Reserve, fit, pinnings, transport
+from compiler.place.branch import Branch, Halves, to_reach_more, to_use_fewer
+from compiler.place.cells import Cells, Counts, Free, less, total
+from compiler.place.cheapest import Rest
+from compiler.place.fit import Demand, Effort, fit
+from compiler.place.ground import Cost, Ground, ground_of, twins_of
+from compiler.place.outlook import Outlook, Seen
+from compiler.place.reserve import Option
 
-Cost = tuple[int, ...]
+__all__ = ["Choice", "Cost", "choose"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,36 @@ class Choice:
     """One way to meet the later demands with what is left."""
 
 
-_Found = tuple[Cost, tuple[int, ...], Counts]
+_PINNING: Final = 20
+"""Steps of a search that take as long as pinning a demand to each of its options."""
+
+_Key = tuple[Cost, int]
+
+
+class _Pinned(NamedTuple):
+    """Later demands, some of them pinned to an option; in the order in which to look at them."""
+
+    bound: _Key | tuple[()]
+    """What no set that leaves room for them is better than."""
+    depth: int
+    """Pinned demands, negative."""
+    turn: int
+    rest: tuple[Demand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    cost: Cost
+    cores: int
+
+    @property
+    def key(self) -> _Key:
+        """Return what sets are ordered by."""
+        return (self.cost, -self.cores)
+
+    def before(self, other: _Found | None) -> bool:
+        """Tell whether this set is better: cheaper, or as cheap with lower ids."""
+        return other is None or self.key < other.key
 
 
 def choose(
@@ -78,181 +107,175 @@ def choose(
             is cut short before it finds any.
         limit: steps after which each search is cut short.
     """
+    ground = ground_of(cells, free, columns)
     effort = Effort(limit)
-    alone = _Search(cells, free, demand.cores, columns, rest=None, effort=effort)
-    for option in demand.options:
-        alone.run(option)
-    bound = alone.bound
-    if alone.best is not None:
-        cost, _, counts = alone.best
-        after = fit(cells, less(free, counts), rest, Effort(limit))
+    alone = _Search(ground, demand, rest=None, effort=effort)
+    best = alone.better(None)
+    hopeless: set[int] = set()
+    if best is not None:
+        counts = ground.counts(best.cores)
+        other = Effort(limit)
+        after = fit(cells, less(free, counts), rest, other)
         if after is not None:
-            return Choice(counts, cost, bound if effort.spent else None, after)
-    start = fallback[0]
-    best: _Found = (_cost(cells, start, columns), cells.ids(free, start), start)
-    after = tuple(fallback[1:])
+            return Choice(counts, best.cost, alone.bound if effort.spent else None, after)
+        if not other.spent:
+            hopeless.add(best.cores)
+    start = 0
+    for cell, count in enumerate(fallback[0]):
+        start |= cells.masks[cell][free[cell]] ^ cells.masks[cell][free[cell] - count]
     effort = Effort(limit)
-    amounts = [later.cores for later in rest]
-    for pinned in pinnings(cells, free, rest, effort, mirror=False):
-        joint = _Search(cells, free, demand.cores, columns, rest=(pinned, amounts), effort=effort)
-        joint.best = best
-        for option in demand.options:
-            joint.run(option)
-        left = transport(less(free, joint.best[2]), amounts, pinned)
-        if joint.best < best and left is not None:
-            best, after = joint.best, left
-    gap = min(bound, best[0]) if effort.spent and bound is not None else None
-    return Choice(best[2], best[0], gap, after)
+    joint = _Joint(cells, free, ground, demand, effort, hopeless)
+    joint.best, joint.after = _Found(ground.cost(start), start), tuple(fallback[1:])
+    joint.run(rest)
+    best = joint.best
+    known = [bound for bound in (alone.bound, *joint.bound) if bound is not None]
+    gap = min(max(known), best.cost) if effort.spent and known else None
+    return Choice(ground.counts(best.cores), best.cost, gap, joint.after)
 
 
-class _Search:
-    """Branch and bound, for one way to pin the later demands."""
+class _Joint:
+    """The search with later demands, pinned to options as far as must be."""
+
+    best: _Found
+    after: tuple[Counts, ...]
+    """One way to meet the later demands beside it."""
+    bound: tuple[Cost, ...] = ()
+    """Where the search was cut short: what no set costs less than, if that is known."""
 
     def __init__(
         self,
         cells: Cells,
         free: Free,
-        cores: int,
-        columns: Sequence[Column],
-        *,
-        rest: tuple[Sequence[Option], Sequence[int]] | None,
+        ground: Ground,
+        demand: Demand,
         effort: Effort,
+        hopeless: set[int],
     ) -> None:
-        self.best: _Found | None = None
+        self._cells, self._free, self._ground = cells, free, ground
+        self._demand, self._effort = demand, effort
+        self._hopeless = hopeless
+        """Sets that leave no room, whatever options are pinned."""
+        self._seen: set[Hashable] = set()
+
+    def run(self, rest: Sequence[Demand]) -> None:
+        """Improve :attr:`best`: what can be best is looked at first."""
+        turn = counting()
+        waiting = [_Pinned((), 0, next(turn), tuple(rest))]
+        while waiting:
+            one = heappop(waiting)
+            if one.bound >= self.best.key:
+                return
+            found = self._best_of(one.rest)
+            taken = found is not None and self._takes(found, one)
+            if self._effort.spent:
+                self.bound = one.bound[:1]
+                return
+            if found is None or taken:
+                continue
+            if not self._effort.step(_PINNING):
+                self.bound = one.bound[:1]
+                return
+            open_ = [i for i, later in enumerate(one.rest) if len(later.options) > 1]
+            if not open_:
+                continue
+            number = max(open_, key=lambda i: (one.rest[i].cores, -i))
+            for option in one.rest[number].options:
+                pinned = Demand(one.rest[number].cores, (option,))
+                now = (*one.rest[:number], pinned, *one.rest[number + 1 :])
+                if total(self._free, option) < pinned.cores or not self._is_new(now):
+                    continue
+                heappush(waiting, _Pinned(found.key, one.depth - 1, next(turn), now))
+
+    def _best_of(self, rest: Sequence[Demand]) -> _Found | None:
+        """Return the best set that leaves room for widened demands, if better than the known."""
+        amounts = [later.cores for later in rest]
+        room = Rest.of(self._free, amounts, [later.wide for later in rest], self._ground)
+        if room is None:
+            return None
+        search = _Search(self._ground, self._demand, rest=room, effort=self._effort)
+        return search.better(self.best)
+
+    def _takes(self, found: _Found, one: _Pinned) -> bool:
+        """Take a set as the best where it leaves room for the demands as they are."""
+        if found.cores in self._hopeless:
+            return False
+        left = less(self._free, self._ground.counts(found.cores))
+        after = fit(self._cells, left, one.rest, self._effort)
+        if after is not None:
+            self.best, self.after = found, after
+        elif not one.depth and not self._effort.spent:
+            self._hopeless.add(found.cores)
+        return after is not None
+
+    def _is_new(self, rest: Sequence[Demand]) -> bool:
+        """Tell whether these demands were not searched with: which is which does not matter."""
+        pinned: Counter[Option] = Counter()
+        for demand in rest:
+            if len(demand.options) == 1:
+                pinned[demand.options[0]] += demand.cores
+        others = Counter(demand for demand in rest if len(demand.options) > 1)
+        key = (frozenset(pinned.items()), frozenset(others.items()))
+        known = key in self._seen
+        self._seen.add(key)
+        return not known
+
+
+class _Search:
+    """Branch and bound."""
+
+    def __init__(
+        self, ground: Ground, demand: Demand, *, rest: Rest | None, effort: Effort
+    ) -> None:
         self.bound: Cost | None = None
-        self._cells, self._free, self._cores = cells, free, cores
-        self._columns, self._rest, self._effort = columns, rest, effort
-        self._reserve = None if rest is None else Reserve.of(free, rest[1], rest[0])
-        self._reach = next((part for part in columns if isinstance(part, Reach)), None)
-        every = range(len(cells.cells))
-        self._places = sorted({place_of(cells, cell) for cell in every}, key=_unknown_last)
-        self._cluster_of = [self._places.index(place_of(cells, cell)) for cell in every]
-        # Caches and nodes go by the number of the first cluster in them.
-        llcs, numas = ([place[side] for place in self._places] for side in (0, 1))
-        self._llc_of = [llcs.index(llc) for llc in llcs]
-        self._node_of = [numas.index(numa) for numa in numas]
+        """What no set costs less than, where the search began without one."""
+        self._ground, self._demand, self._rest, self._effort = ground, demand, rest, effort
+        self._outlook = Outlook(ground, demand.cores, rest)
+        self._pinned: Sequence[Option] = rest.options if rest is not None else ()
+        self._useless = rest.useless() if rest is not None else 0
+        self._best: _Found | None = None
+        self._better = False
+        self._cores = 0
+        self._twins: Sequence[int] | None = None
 
-    def run(self, option: Option) -> None:
-        """Improve :attr:`best` by sets within ``option``."""
-        items = sorted(
-            (
-                self._item(cell, core)
-                for cell in option
-                for core in self._cells.available(cell, self._free)
-            ),
-            key=lambda item: (item.weights, item.core),
+    def better(self, best: _Found | None) -> _Found | None:
+        """Return the best set, or None where ``best`` is as good."""
+        self._best = best
+        roots: list[tuple[Branch, Seen]] = []
+        for option in self._demand.options:
+            root = Branch(self._ground.within(option) & ~self._useless)
+            seen = self._outlook.of(root, None if best is None else best.cost)
+            if seen is not None:
+                roots.append((root, seen))
+        self.bound = min((seen.floor for _, seen in roots), default=None)
+        for root, seen in roots:
+            self._cores, self._twins = root.cores, None
+            self._run(root, seen)
+        return self._best if self._better else None
+
+    def _run(self, root: Branch, at_root: Seen) -> None:
+        waiting = [root]
+        while waiting and self._effort.step():
+            branch = waiting.pop()
+            seen: Seen | None = at_root
+            if branch is not root:
+                seen = self._outlook.of(branch, None if self._best is None else self._best.cost)
+            if seen is None or not _Found(seen.floor, seen.ids).before(self._best):
+                continue
+            found = _Found(self._ground.cost(seen.taken), seen.taken)
+            if found.before(self._best):
+                self._best, self._better = found, True
+            if found.cost > seen.floor:
+                waiting += reversed(self._halves(branch, found, seen))
+
+    def _halves(self, branch: Branch, found: _Found, seen: Seen) -> Halves:
+        ground = self._ground
+        if self._twins is None:
+            self._twins = twins_of(ground, self._cores, self._pinned)
+        pairs = zip(found.cost, seen.floor, strict=True)
+        part = next(part for part, (cost, least) in enumerate(pairs) if cost != least)
+        reach = isinstance(ground.columns[part], Reach)
+        return (
+            (reach and to_reach_more(branch, found.cores, ground, self._twins, seen.payable))
+            or to_use_fewer(branch, found.cores, ground, self._twins)
+            or to_reach_more(branch, found.cores, ground, self._twins, branch.cores)
         )
-        self._twins = twins_of(items, self._places.__getitem__, self._rest[0] if self._rest else ())
-        root = Branch(items)
-        if len(items) >= self._cores:
-            bound = self._floor(root, items[: self._cores])
-            self.bound = bound if self.bound is None else min(self.bound, bound)
-        self._descend(root)
-
-    def _item(self, cell: int, core: int) -> Item:
-        cluster = self._cluster_of[cell]
-        return Item(
-            weights=tuple(part[cell] for part in self._columns if isinstance(part, tuple)),
-            core=core,
-            cell=cell,
-            cluster=cluster,
-            node=self._node_of[cluster],
-            near=0 if self._reach is None else self._reach.near[cell],
-        )
-
-    def _descend(self, branch: Branch) -> None:
-        if not self._effort.step():
-            return
-        taken = self._take(branch)
-        if taken is None:
-            return
-        floor = self._floor(branch, taken)
-        ids = tuple(sorted(item.core for item in taken))
-        if self.best is not None and (floor, ids) >= self.best[:2]:
-            return
-        counts = [0] * len(self._free)
-        for item in taken:
-            counts[item.cell] += 1
-        found = (_cost(self._cells, counts, self._columns), ids, tuple(counts))
-        if self.best is None or found < self.best:
-            self.best = found
-        if found[0] <= floor:
-            return
-        if self._reach is not None and found[0][:-1] == floor[:-1]:
-            halves = to_reach_more(branch, taken, self._reach.devices, self._twins)
-        else:
-            halves = to_use_fewer(branch, taken, self._twins)
-        for half in halves:
-            self._descend(half)
-
-    def _take(self, branch: Branch) -> Sequence[Item] | None:
-        """Return the cheapest cores that leave room for the rest, or None.
-
-        Cores that every set takes come first, the others by cost.
-        """
-        if not len(branch.cells) <= self._cores <= len(branch.items) or not branch.possible:
-            return None
-        first = branch.first
-        fixed = {item.core for item in first}
-        others = (item for item in branch.items if item.core not in fixed)
-        if self._reserve is None:
-            return [*first, *islice(others, self._cores - len(first))]
-        reserve = self._reserve.copy()
-        if not all(reserve.take(item.cell) for item in first):
-            return None
-        fitting = (item for item in others if reserve.take(item.cell))
-        taken = [*first, *islice(fitting, self._cores - len(first))]
-        return taken if len(taken) == self._cores else None
-
-    def _floor(self, branch: Branch, taken: Sequence[Item]) -> Cost:
-        """Return what no set of this branch costs less than."""
-        sums = iter([sum(parts) for parts in zip(*(item.weights for item in taken), strict=True)])
-        llcs = {self._llc_of[cluster] for cluster in branch.clusters}
-        have: dict[str, Set[int]] = {"llc": llcs, "numa": branch.nodes}
-        number = {
-            side: fewest(self._rooms(branch.items, side), have[side], self._cores)
-            for side in have
-            if side in self._columns
-        }
-        floor: list[int] = []
-        for part in self._columns:
-            if isinstance(part, str):
-                floor.append(number[part] - 1)
-            elif isinstance(part, tuple):
-                floor.append(next(sums))
-            else:
-                # Devices decide last: what counts are sets that cost this much up to here.
-                items = branch.payable(taken)
-                reached = [part.near_any(item.cell for item in items).bit_count()]
-                reached += [
-                    most_reached(self._rooms(items, side), have[side], self._cores, n)
-                    for side, n in number.items()
-                ]
-                floor.append(part.devices.bit_count() - min(reached))
-        return tuple(floor)
-
-    def _rooms(self, items: Sequence[Item], side: str) -> dict[int, Room]:
-        if side == "numa":
-            return rooms((item.node, item.near) for item in items)
-        return rooms((self._llc_of[item.cluster], item.near) for item in items)
-
-
-def _unknown_last(place: Place) -> tuple[int, ...]:
-    return tuple(part for side in place for part in (side is None, side or 0))
-
-
-def _cost(cells: Cells, counts: Sequence[int], columns: Sequence[Column]) -> Cost:
-    used = [cell for cell, count in enumerate(counts) if count]
-    sizes = {
-        "llc": len({cells.cells[cell].traits.llc for cell in used}) - 1,
-        "numa": len({cells.cells[cell].traits.numa for cell in used}) - 1,
-    }
-    cost: list[int] = []
-    for column in columns:
-        if isinstance(column, str):
-            cost.append(sizes[column])
-        elif isinstance(column, tuple):
-            cost.append(sum(column[cell] * counts[cell] for cell in used))
-        else:
-            cost.append((column.devices & ~column.near_any(used)).bit_count())
-    return tuple(cost)

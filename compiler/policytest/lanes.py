@@ -16,23 +16,28 @@ from compiler.policytest.threads import SpanOf, areas, outside, shared
 def check_lane(
     group: CompiledClass, ladder: Ladder, test: LaneTest, span: SpanOf
 ) -> Iterator[Failure]:
-    """Yield what does not hold of a lane on a class that has a plan."""
+    """Yield what does not hold of a lane on a class that has a plan.
+
+    Of a family everything must hold of each member.
+    """
     plan = group.plan
     assert plan is not None
-    lane = next((lane for lane in plan.lanes if lane.name == test.name), None)
-    if lane is None:
+    found = plan.lanes_of(test.name)
+    if not found:
         if test.exists:
-            have = ", ".join(lane.name for lane in plan.lanes)
+            have = ", ".join(dict.fromkeys(lane.family or lane.name for lane in plan.lanes))
             got = f"no such lane; lanes are {have}" if have else "no lane at all"
             yield Failure(span("name"), f"a lane {test.name}", got)
         return
-    why = _why(group, lane)
     if not test.exists:
-        got = f"lane {lane.name} with CPUs {lane.cpus}"
+        got = f"lane {test.name} with CPUs {plan.cpus_of(test.name)}"
+        why = tuple(line for lane in found for line in _why(group, lane))
         yield Failure(span("exists"), f"no lane {test.name}", got, why)
         return
-    for key, expected, got in _wrong(plan, lane, test, ladder):
-        yield Failure(span(*key), expected, got, why)
+    for lane in found:
+        of = "" if lane.name == test.name else f"{lane.name}: "
+        for key, expected, got in _wrong(plan, lane, test, ladder):
+            yield Failure(span(*key), expected, f"{of}{got}", _why(group, lane))
 
 
 def _wrong(
@@ -90,7 +95,8 @@ def _split(plan: NodePlan, cpus: CpuSet) -> list[CpuSet]:
 def _why(group: CompiledClass, lane: Lane) -> tuple[str, ...]:
     plan = group.plan
     assert plan is not None
-    asked = next(row for row in group.resolution.lanes if row.name == lane.name)
+    asked = group.resolution.asked(lane.name)
+    assert asked is not None
     wishes = ", ".join(
         (*(f"require {word}" for word in lane.require), *(f"prefer {word}" for word in lane.prefer))
     )

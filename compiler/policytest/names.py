@@ -91,7 +91,15 @@ class _Known:
     @cached_property
     def lanes(self) -> frozenset[str]:
         names = (lane_name(intent) for intent in self.compilation.policy.intents)
-        placed = (lane.name for c in self.compilation.classes for lane in c.resolution.lanes)
+        placed = (
+            name
+            for c in self.compilation.classes
+            for lane in c.resolution.lanes
+            for name in (
+                lane.name,
+                *(part.name for part in lane.parts if lane.divided == "family"),
+            )
+        )
         return frozenset({*(name for name in names if name is not None), *placed})
 
 

@@ -210,9 +210,7 @@ def areas(plan: NodePlan, names: Sequence[str]) -> Iterator[tuple[str, CpuSet]]:
     bands: Mapping[int, CpuSet] = {band.id: band.cpus for band in plan.bands}
     for name in names:
         cpus = {HOUSEKEEPING: plan.housekeeping, LEFTOVERS: plan.leftovers}.get(name, CpuSet())
-        for lane in plan.lanes:
-            if lane.name == name:
-                cpus = cpus | lane.cpus
+        cpus = cpus | plan.cpus_of(name)
         for unit in plan.units:
             if name not in (unit.name, unit.intent):
                 continue
@@ -240,7 +238,10 @@ def _taken(outcome: Outcome) -> str:
 
 
 def _lane(outcome: Outcome) -> str:
-    return f"lane {outcome.lane}" if outcome.lane is not None else "no lane"
+    if outcome.rule is None or outcome.lane is None:
+        return "no lane"
+    members = [f"{name} with GPUs {gpus}" for name, _, gpus in outcome.rule.members]
+    return f"lane {outcome.lane}" + (f" ({', or '.join(members)})" if members else "")
 
 
 def _conditional(outcome: Outcome) -> str:

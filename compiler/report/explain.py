@@ -55,7 +55,11 @@ def _rule(answer: RuleAnswer, verb: str) -> list[str]:
         ("rule", f"{answer.rule}: {answer.match}"),
         ("written", answer.at),
         ("tier", answer.tier),
-        ("CPUs", f"{answer.cpus} (lane {answer.lane})" if answer.lane else answer.cpus),
+        ("CPUs", _cpus(answer)),
+    ]
+    rows += [
+        (name, f"CPUs {cpus}, where the process has GPUs {gpus}")
+        for name, cpus, gpus in answer.members
     ]
     if answer.needs:
         rows.append(("needs", answer.needs))
@@ -63,6 +67,13 @@ def _rule(answer: RuleAnswer, verb: str) -> list[str]:
         rows.append(("note", "affinity scripts leave it alone: what it starts would inherit it"))
     rows += [("why", line) for line in answer.why]
     return [f"  {verb} {answer.unit} of {intent}{condition}", *table(rows, indent=4)]
+
+
+def _cpus(answer: RuleAnswer) -> str:
+    if answer.lane is None:
+        return answer.cpus
+    whole = ", the union of its members" if answer.members else ""
+    return f"{answer.cpus} (lane {answer.lane}{whole})"
 
 
 _STATUS = {"lane": "in a lane", "shared": "in the shared pool"}
@@ -119,6 +130,12 @@ def render_lane(answer: LaneAnswer) -> str:
         ("share", answer.share),
         ("tier", answer.tier),
         ("written", answer.at),
+    ]
+    if answer.family is not None:
+        rows.append(("family", answer.family))
+    rows += [
+        ("locality", f"{name}: CPUs {cpus}, for processes with GPUs {gpus}")
+        for name, cpus, gpus in answer.localities
     ]
     rows += [("member", member) for member in answer.members]
     rows += [(verb, f"{word}: {verdict}") for verb, word, verdict in answer.words]

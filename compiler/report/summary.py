@@ -37,7 +37,7 @@ def _class(group: CompiledClass, ladder: Ladder) -> str:
             f"lane {lane.name}",
             str(lane.cpus),
             lane.share,
-            _members(plan, lane.name, ladder),
+            _members(plan, lane.family or lane.name, ladder),
         )
         for lane in plan.lanes
     ]

@@ -9,13 +9,17 @@ from compiler.codes import resolution as codes
 from compiler.decode import Loaded
 from compiler.diagnostics import Related, Sink, Span
 from compiler.model.base import NODE_STAGES, Preference
-from compiler.model.facts import Device, NodeFacts
-from compiler.model.intent import CoreRange, GpuModel, Intent, Share
+from compiler.model.facts import NodeFacts
+from compiler.model.intent import CoreRange, Intent, Share
 from compiler.policy import Policy
 from compiler.profiles import stage_matches
+from compiler.resolve.families import User, divide
+from compiler.resolve.gpus import gpus_of
+from compiler.resolve.localities import Locality
 from compiler.resolve.types import Decided, Defined, ResolvedLane
 from compiler.resolve.values import Size, decide, size_text
 from compiler.select import selects
+from compiler.topology import Topology, topology_of
 
 PLACING: frozenset[str] = frozenset(
     ("gpu-local", "nic-local", "same-llc", "performance", "efficiency", "whole-cores", "isolated")
@@ -76,10 +80,11 @@ def lanes_of(
         name = lane_name(intent)
         if name is not None:
             members.setdefault(name, []).append(intent)
+    topology = topology_of(node.model)
     lanes = [
         lane
         for name, joined in members.items()
-        if (lane := _lane(policy, name, joined, node, tiers, orders, sink)) is not None
+        if (lane := _lane(policy, name, joined, node, topology, tiers, orders, sink)) is not None
     ]
     return tuple(sorted(lanes, key=lambda lane: (lane.tier, lane.order, lane.name)))
 
@@ -89,12 +94,14 @@ def _lane(
     name: str,
     joined: Sequence[Loaded[Intent]],
     node: Loaded[NodeFacts],
+    topology: Topology,
     tiers: Mapping[str, int],
     orders: Mapping[str, int],
     sink: Sink,
 ) -> ResolvedLane | None:
     cores = decide(name, "cores", joined, lambda i: _written(policy, i, node, sink), sink)
-    if cores is None and all(not _writes_cores(intent) for intent in joined):
+    derived = cores is None and all(not _writes_cores(intent) for intent in joined)
+    if derived:
         cores = _derived(policy, joined, sink)
     share: Decided[Share] | None = decide(name, "share", joined, _share, sink)
     if cores is None:
@@ -106,7 +113,17 @@ def _lane(
     require = tuple(dict.fromkeys(w for i in ranked for w in i.model.spec.require))
     best = min(joined, key=lambda i: (tiers[i.name], orders[i.name], i.name))
     size: Size = cores.value
-    return ResolvedLane(
+    users = _users(joined, node, sink) if "gpu-local" in (*prefer, *require) else []
+
+    def size_in(place: Locality) -> Size:
+        if not derived:
+            return size
+        here = [(u.intent, u.engines_in(place)) for u in users]
+        low = [_from_profile(policy, i, lane_span(i), n, sink) for i, n in here if n]
+        known = [one for one in low if one is not None]
+        return sum(low for low, _ in known), sum(high for _, high in known)
+
+    lane = ResolvedLane(
         name=name,
         tier=tiers[best.name],
         order=orders[best.name],
@@ -123,10 +140,25 @@ def _lane(
         ),
         prefer=tuple(w for w in prefer if w not in require),
         require=require,
-        devices=_devices(joined, node, prefer, require, sink),
+        devices=tuple(sorted(frozenset[str]().union(*(user.gpus for user in users)))),
         intents=tuple(sorted(i.name for i in joined)),
         span=lane_span(best),
     )
+    return divide(lane, users, topology, size_in, sink)
+
+
+def _users(joined: Sequence[Loaded[Intent]], node: Loaded[NodeFacts], sink: Sink) -> list[User]:
+    """Return whose GPUs a lane is near: engines', and those of whoever asks for gpu-local.
+
+    A helper that only joins the lane has no GPU to be near.
+    """
+    users = [User(intent, gpus_of(intent, node, sink)) for intent in joined]
+    return [
+        user
+        for user in users
+        if user.intent.model.spec.workload.engine is not None
+        or "gpu-local" in placing_words(user.intent)
+    ]
 
 
 def _cores_text(cores: float) -> str:
@@ -172,7 +204,10 @@ def _written(
 
 def _derived(policy: Policy, joined: Sequence[Loaded[Intent]], sink: Sink) -> Decided[Size] | None:
     """Return the size that the profiles of all joined engines add up to."""
-    sizes = [_from_profile(policy, intent, lane_span(intent), sink) for intent in joined]
+    sizes = [
+        _from_profile(policy, i, lane_span(i), i.model.spec.workload.instances, sink)
+        for i in joined
+    ]
     known = [size for size in sizes if size is not None]
     if len(known) != len(sizes):
         return None
@@ -219,8 +254,9 @@ def _measured(
 
 
 def _from_profile(
-    policy: Policy, intent: Loaded[Intent], span: Span, sink: Sink
+    policy: Policy, intent: Loaded[Intent], span: Span, engines: int, sink: Sink
 ) -> tuple[int, int] | None:
+    """Return the fewest and most cores of a number of engines, in the words of their profile."""
     work = intent.model.spec.workload
     if work.engine is None:
         sink.add(
@@ -248,7 +284,7 @@ def _from_profile(
             continue
         if all(row.match.needs is not None for row in rows):
             continue  # the stage exists only behind a switch; it must not size the lane
-        times = work.instances * (work.tensor_parallel if known.per_rank else 1)
+        times = engines * (work.tensor_parallel if known.per_rank else 1)
         low += known.cores.min * times
         high += known.cores.max * times
     if not low:
@@ -261,48 +297,3 @@ def _from_profile(
         )
         return None
     return low, high
-
-
-def _devices(
-    joined: Sequence[Loaded[Intent]],
-    node: Loaded[NodeFacts],
-    prefer: Sequence[Preference],
-    require: Sequence[Preference],
-    sink: Sink,
-) -> tuple[str, ...]:
-    if "gpu-local" not in (*prefer, *require):
-        return ()
-    gpus = [d for d in node.model.spec.devices if d.type == "gpu"]
-    chosen: set[str] = set()
-    for intent in joined:
-        wanted = intent.model.spec.workload.gpus
-        if isinstance(wanted, str):
-            chosen |= {gpu.id for gpu in gpus}
-            continue
-        for i, item in enumerate(wanted):
-            hits = {gpu.id for gpu in gpus if _is(gpu, item)}
-            if not hits:
-                what = (
-                    f'whose model contains "{item.model}"'
-                    if isinstance(item, GpuModel)
-                    else f'"{item}"'
-                )
-                have = ", ".join(f"{g.id} {g.bdf or '?'} {g.model or ''}".strip() for g in gpus)
-                sink.add(
-                    codes.GPU_NOT_FOUND.at(
-                        intent.span("spec", "workload", "gpus", i),
-                        f"the node has no GPU {what}",
-                        related=[
-                            Related(node.key_span("spec", "devices"), f"it has: {have or 'none'}")
-                        ],
-                        help="correct the name, or select other nodes",
-                    )
-                )
-            chosen |= hits
-    return tuple(sorted(chosen))
-
-
-def _is(gpu: Device, item: str | GpuModel) -> bool:
-    if isinstance(item, GpuModel):
-        return gpu.model is not None and item.model.lower() in gpu.model.lower()
-    return item.lower() in {text.lower() for text in (gpu.bdf, gpu.uuid) if text is not None}

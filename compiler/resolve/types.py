@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Generic, Literal, TypeVar
 
 from compiler.decode import Loaded
 from compiler.diagnostics import Span
 from compiler.graph import Need
 from compiler.model.base import Preference, Stage
 from compiler.model.intent import Intent, Share
-from compiler.plan import Condition, Effect
+from compiler.plan import Condition, Degradation, Effect
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -133,9 +133,36 @@ class ResolvedRule:
         return self.matcher.condition
 
 
+@dataclass(frozen=True, slots=True)
+class ResolvedPart:
+    """What a lane asks for in one locality: a member of a family, or a part of a spanning lane."""
+
+    name: str
+    """``chat@numa0``."""
+    min: int
+    max: int | None
+    devices: tuple[str, ...]
+    """Ids of the GPUs of the locality that are meant."""
+    nics: tuple[str, ...] | None = None
+    """Ids of the NICs near it; None: every NIC of the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """A requirement that no placement on this node could meet."""
+
+    span: Span
+    message: str
+    help: str
+
+
 @dataclass(frozen=True)
 class ResolvedLane:
-    """A lane asked for on this node."""
+    """A lane asked for on this node.
+
+    ``min`` and ``max`` are those of one lane for everything: what a family becomes where the
+    machine is too small for its members.
+    """
 
     name: str
     tier: int
@@ -148,8 +175,33 @@ class ResolvedLane:
     prefer: tuple[Preference, ...]
     require: tuple[Preference, ...]
     devices: tuple[str, ...]
+    """Ids of the GPUs that ``gpu-local`` refers to."""
     intents: tuple[str, ...]
     span: Span
+    divided: Literal["family", "spanning"] | None = None
+    """Whether the lane is one for each locality of its GPUs, or one with cores near all of them."""
+    parts: tuple[ResolvedPart, ...] = ()
+    """The localities it is divided into, by name; empty where it is not."""
+    nics: tuple[str, ...] | None = None
+    """Ids of the NICs that ``nic-local`` refers to; None: every NIC of the machine."""
+    notes: tuple[Degradation, ...] = ()
+    """What the facts could not answer."""
+    unmet: tuple[Unmet, ...] = ()
+
+    def as_part(self, part: ResolvedPart) -> ResolvedLane:
+        """Return one of its parts as a lane of its own."""
+        return replace(
+            self,
+            name=part.name,
+            min=part.min,
+            max=part.max,
+            devices=part.devices,
+            nics=part.nics,
+            divided=None,
+            parts=(),
+            notes=(),
+            unmet=(),
+        )
 
 
 @dataclass(frozen=True)
@@ -171,3 +223,16 @@ class Resolution:
             if unit.name == name:
                 return unit
         raise KeyError(name)
+
+    def asked(self, name: str) -> ResolvedLane | None:
+        """Return what was asked for a lane, or for a member of a family as a lane of its own.
+
+        None where no lane and no member is called so.
+        """
+        for lane in self.lanes:
+            if lane.name == name:
+                return lane
+            for part in lane.parts:
+                if part.name == name:
+                    return lane.as_part(part)
+        return None

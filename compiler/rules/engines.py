@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from compiler.decode import Loaded
@@ -39,6 +39,15 @@ class Need:
     def cores(self) -> int:
         """All of them."""
         return sum(self.spinning.values()) + sum(self.beside.values())
+
+    def of_engines(self, engines: int) -> Need:
+        """Return what a number of the intent's engines keeps busy, in place of all."""
+        all_ = self.intent.model.spec.workload.instances
+        return replace(
+            self,
+            spinning={stage: cores // all_ * engines for stage, cores in self.spinning.items()},
+            beside={stage: cores // all_ * engines for stage, cores in self.beside.items()},
+        )
 
     @property
     def counts(self) -> bool:

@@ -60,11 +60,10 @@ def check(compilation: Compilation) -> Iterator[Diagnostic]:
     for group in compilation.classes:
         if group.plan is None or len(group.topology.cpu_numas) < 2:
             continue
-        asked = {lane.name: lane for lane in group.resolution.lanes}
         for lane in group.plan.lanes:
-            wanted = asked[lane.name]
+            wanted = group.resolution.asked(lane.name)
             # cores: rest asks for whatever is there
-            if wanted.max is not None and _is_one_process(group, wanted):
+            if wanted is not None and wanted.max is not None and _is_one_process(group, wanted):
                 yield from (on(group, f) for f in _judge(group, group.plan, lane, wanted))
 
 

@@ -64,10 +64,14 @@ def check(compilation: Compilation) -> Iterator[Diagnostic]:
 def _of_class(group: CompiledClass, needs: Mapping[str, Need]) -> Iterator[Diagnostic]:
     if group.plan is None:
         return
-    granted = {lane.name: lane.cpus for lane in group.plan.lanes}
-    for lane in group.resolution.lanes:
-        cpus = granted[lane.name]
+    for planned in group.plan.lanes:
+        lane = group.resolution.asked(planned.name)
+        if lane is None:
+            continue
+        cpus = planned.cpus
         members = [needs[name] for name in lane.intents if name in needs]
+        if planned.family is not None:
+            members = [need.of_engines(1) for need in members]
         total = sum(need.cores for need in members)
         if not _is_pair(group, cpus) or total < 2 or any(need.counts for need in members):
             continue  # ranks that spin for each other are another rule's finding

@@ -75,7 +75,7 @@ def check(compilation: Compilation) -> Iterator[Diagnostic]:
 
 def _planned(group: CompiledClass, plan: NodePlan, lane: ResolvedLane) -> Diagnostic | None:
     """Check a lane as planned, from the plan's own list of siblings."""
-    cpus = next(planned.cpus for planned in plan.lanes if planned.name == lane.name)
+    cpus = plan.cpus_of(lane.name)
     split = [core for core in plan.machine.cores if core & cpus and core - cpus]
     if not split:
         return None

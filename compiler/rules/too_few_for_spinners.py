@@ -88,12 +88,19 @@ def _alone(needs: Mapping[str, Need]) -> Iterator[Diagnostic]:
 
 
 def _lanes(group: CompiledClass, needs: Mapping[str, Need]) -> Iterator[Diagnostic]:
-    granted = {lane.name: lane.cores for lane in group.plan.lanes} if group.plan else {}
     for lane in group.resolution.lanes:
-        have = granted.get(lane.name, lane.max)
         members = [needs[name] for name in lane.intents if name in needs]
+        span = lane.cores.winner.span
+        planned = group.plan.lanes_of(lane.name) if group.plan is not None else ()
+        if any(one.family is not None for one in planned):
+            # What runs in each locality at once is not known; one engine is the least.
+            one_each = [need.of_engines(1) for need in members]
+            least = min(planned, key=lambda one: one.cores)
+            yield from _judge(f"lane {least.name}", least.cores, span, one_each)
+            continue
+        have = sum(one.cores for one in planned) if planned else lane.max
         if have is not None:
-            yield from _judge(f"lane {lane.name}", have, lane.cores.winner.span, members)
+            yield from _judge(f"lane {lane.name}", have, span, members)
 
 
 def _without_lane(group: CompiledClass, needs: Mapping[str, Need]) -> Iterator[Diagnostic]:

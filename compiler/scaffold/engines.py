@@ -35,7 +35,7 @@ def running(sysroot: Path) -> tuple[Running, ...]:
     out: names alone are no evidence.
     """
     found: dict[str, Counter[str]] = {}
-    tree = Tree(sysroot)
+    tree = Tree.of_disk(sysroot)
     for engine, cgroup in _processes(tree):
         pattern = place(cgroup)
         if pattern is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.cpuset import CpuSet
-from compiler.plan import Band, Lane, NodePlan, Rule
+from compiler.plan import Band, NodePlan, Rule
 from targets.shell import shown
 
 
@@ -14,8 +14,8 @@ class CpuList:
     """CPUs under a name.
 
     Attributes:
-        name: ``lane:NAME``, ``all``, ``shared``, ``leftovers``, ``housekeeping``, or ``D1``, ...
-            for what has no name of its own.
+        name: ``lane:NAME`` of a lane or a family, ``all``, ``shared``, ``leftovers``,
+            ``housekeeping``, or ``D1``, ... for what has no name of its own.
         cpus: the CPUs.
         min_cpus: fewest with which setting makes sense; None where no rule has the list.
     """
@@ -38,8 +38,7 @@ def cpu_lists(plan: NodePlan, rules: list[Rule]) -> tuple[list[CpuList], dict[in
         ValueError: a rule has a band that the plan lacks.
     """
     bands = {band.id: band for band in plan.bands}
-    lanes = {lane.name: lane for lane in plan.lanes}
-    lane_of = {unit.name: lanes.get(unit.lane) for unit in plan.units if unit.lane is not None}
+    lane_of = {unit.name: unit.lane for unit in plan.units}
     known: dict[str, CpuList] = {}
     of_rule: dict[int, CpuList] = {}
     for rule in rules:
@@ -47,15 +46,18 @@ def cpu_lists(plan: NodePlan, rules: list[Rule]) -> tuple[list[CpuList], dict[in
         if band is None:
             raise ValueError(f"rule {rule.id} has band {rule.band}, which the plan lacks")
         of_rule[rule.id] = _list_of(plan, band, lane_of.get(rule.unit), known)
-    for lane in plan.lanes:
+    written = dict.fromkeys(
+        name for lane in plan.lanes for name in (lane.family, lane.name) if name is not None
+    )
+    for lane in written:
         name = _lane_name(lane)
-        known.setdefault(name, CpuList(name, lane.cpus, None))
-    names = [_lane_name(lane) for lane in plan.lanes]
+        known.setdefault(name, CpuList(name, plan.cpus_of(lane), None))
+    names = [_lane_name(lane) for lane in written]
     rest = sorted(known.keys() - set(names), key=lambda name: (len(name), name))
     return [known[name] for name in (*names, *rest)], of_rule
 
 
-def _list_of(plan: NodePlan, band: Band, lane: Lane | None, known: dict[str, CpuList]) -> CpuList:
+def _list_of(plan: NodePlan, band: Band, lane: str | None, known: dict[str, CpuList]) -> CpuList:
     least = max(band.min_cpus, 1)
     named = [
         ("all", plan.machine.effective),
@@ -64,7 +66,7 @@ def _list_of(plan: NodePlan, band: Band, lane: Lane | None, known: dict[str, Cpu
         ("housekeeping", plan.housekeeping),
     ]
     if lane is not None:
-        named.insert(0, (_lane_name(lane), lane.cpus))
+        named.insert(0, (_lane_name(lane), plan.cpus_of(lane)))
     for name, cpus in named:
         if band.cpus and cpus == band.cpus:
             one = known.setdefault(name, CpuList(name, cpus, least))
@@ -79,5 +81,5 @@ def _list_of(plan: NodePlan, band: Band, lane: Lane | None, known: dict[str, Cpu
         number += 1
 
 
-def _lane_name(lane: Lane) -> str:
-    return f"lane:{shown(lane.name)}"
+def _lane_name(lane: str) -> str:
+    return f"lane:{shown(lane)}"

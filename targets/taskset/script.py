@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from compiler.fingerprint import cpu_text, digest
+from compiler.fingerprint import DEVICE_FORMAT, cpu_text, device_digest, device_text, digest
 from compiler.patterns import CmdlineRegex, Glob
 from compiler.plan import LeftOut, NodePlan, Rule
 from targets.shell import filled
@@ -29,13 +29,16 @@ def apply_data(plan: NodePlan) -> dict[str, object]:
     """Return the values of the template ``apply.sh.j2``.
 
     Raises:
-        ValueError: the plan's fingerprint is not that of its machine, or a rule needs a late-bound
-            selector or a band that is not there.
+        ValueError: a fingerprint of the plan is not that of its machine, or a rule needs a
+            late-bound selector or a band that is not there.
     """
     machine = plan.machine
     planned = cpu_text(machine.arch, machine.online, machine.cores, machine.llcs)
     if digest(planned) != plan.fingerprint:
         raise ValueError("the plan's fingerprint is not that of its machine")
+    if device_digest(machine.gpus, machine.nics) != plan.device_fingerprint:
+        raise ValueError("the plan's device fingerprint is not that of its machine")
+    devices = "" if plan.device_fingerprint is None else device_text(machine.gpus, machine.nics)
     late = [rule.id for rule in plan.rules if rule.match.pods is not None]
     if late:
         raise ValueError(f"rules {late} select pods, which a script cannot")
@@ -71,6 +74,8 @@ def apply_data(plan: NodePlan) -> dict[str, object]:
         "named": [_name_test(group) for group in groups if group.names],
         "fingerprint": plan.fingerprint,
         "planned": planned.removesuffix("\n"),
+        "device_format": DEVICE_FORMAT,
+        "planned_devices": devices.removesuffix("\n"),
     }
 
 

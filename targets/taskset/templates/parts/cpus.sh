@@ -12,6 +12,7 @@ function load(list,   parts, ends, n, i, cpu) {
   n = split(list, parts, ",")
   for (i = 1; i <= n; i++) {
     if (split(parts[i], ends, "-") < 2) ends[2] = ends[1]
+    if (ends[1] + 0 <= top[list]) unsorted[list] = 1
     for (cpu = ends[1] + 0; cpu <= ends[2] + 0 && cpu < 8192; cpu++)
       if (!((list, cpu) in has)) {
         has[list, cpu] = 1
@@ -20,18 +21,25 @@ function load(list,   parts, ends, n, i, cpu) {
       }
   }
 }
-function inter(a, b,   cpu, first, out) {
+function inter(a, b,   parts, ends, n, i, cpu, first, last, out) {
   if ((a, b) in both) return both[a, b]
   load(a)
   load(b)
   first = -1
-  for (cpu = 0; cpu <= top[a] + 1; cpu++)
-    if (((a, cpu) in has) && ((b, cpu) in has)) {
+  n = split((a in unsorted) ? "0-" top[a] : a, parts, ",")
+  for (i = 1; i <= n; i++) {
+    if (split(parts[i], ends, "-") < 2) ends[2] = ends[1]
+    for (cpu = ends[1] + 0; cpu <= ends[2] + 0 && cpu <= top[a]; cpu++) {
+      if (!((a, cpu) in has) || !((b, cpu) in has)) continue
+      if (first >= 0 && cpu > last + 1) {
+        out = out first (last > first ? "-" last : "") ","
+        first = -1
+      }
       if (first < 0) first = cpu
-    } else if (first >= 0) {
-      out = out (out == "" ? "" : ",") first (cpu - 1 > first ? "-" (cpu - 1) : "")
-      first = -1
+      last = cpu
     }
+  }
+  if (first >= 0) out = out first (last > first ? "-" last : "")
   both[a, b] = out
   load(out)
   return out

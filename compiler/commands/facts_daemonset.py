@@ -1,0 +1,92 @@
+"""``tierc facts daemonset``."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from compiler.commands.session import OK, fail
+from compiler.facts.daemonset.manifest import NAME, Options, manifest
+from compiler.model.base import LabelKey, LabelValue, Name
+from compiler.report.cells import printable
+
+_NAMESPACE: Final[TypeAdapter[str]] = TypeAdapter(Name)
+_KEY: Final[TypeAdapter[str]] = TypeAdapter(LabelKey)
+_VALUE: Final[TypeAdapter[str]] = TypeAdapter(LabelValue)
+# Registry and path, tag, digest; what else there may be is the registry's business.
+_IMAGE: Final = re.compile(r"[a-z0-9][A-Za-z0-9._:/-]{0,254}(@sha256:[0-9a-f]{64})?")
+_DIRECTORY: Final = re.compile(r"(?:/[A-Za-z0-9_.@+-]{1,80}){1,16}")
+
+
+def run(
+    out: Path | None,
+    namespace: str,
+    image: str,
+    selector: Sequence[str],
+    kubelet_root: str | None,
+    *,
+    create_namespace: bool,
+    force: bool,
+) -> int:
+    """Print or write the manifest; return the exit code."""
+    if not _fits(_NAMESPACE, namespace):
+        return fail(f"--namespace {printable(namespace)!r} is not the name of a namespace")
+    if not _IMAGE.fullmatch(image):
+        return fail(f"--image {printable(image)!r} is not the name of an image")
+    labels: dict[str, str] = {}
+    for one in selector:
+        key, equals, value = one.partition("=")
+        if not equals or not _fits(_KEY, key) or not _fits(_VALUE, value):
+            return fail(f"--selector {printable(one)!r} is not KEY=VALUE of a label")
+        if labels.setdefault(key, value) != value:
+            return fail(f"--selector {key} is given twice, as {labels[key]!r} and {value!r}")
+    if kubelet_root is not None:
+        if not _DIRECTORY.fullmatch(kubelet_root) or {".", ".."} & set(kubelet_root.split("/")):
+            return fail(f"--kubelet-root {printable(kubelet_root)!r} is not an absolute path")
+        if re.match(r"/(sys|proc)(/|$)", kubelet_root):
+            return fail("--kubelet-root cannot be below /sys or /proc")
+    options = Options(namespace, create_namespace, image, labels, kubelet_root)
+    text = manifest(options)
+    if out is None or str(out) == "-":
+        sys.stdout.write(text)
+        return OK
+    where = printable(str(out))
+    try:
+        if out.exists() and not force:
+            return fail(f"{where} exists; give --force to replace it")
+        _write(out, text)
+    except OSError as error:
+        return fail(f"cannot write {where}: {(error.strerror or '').lower()}")
+    print(
+        f"{where}: DaemonSet {namespace}/{NAME}; next: kubectl apply -f {where}",
+        file=sys.stderr,
+    )
+    return OK
+
+
+def _fits(adapter: TypeAdapter[str], value: str) -> bool:
+    try:
+        adapter.validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file as a whole or not at all."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
