@@ -57,7 +57,12 @@ def assemble(
             if lane.divided != "family" or note.about in (lane.name, *placement.lanes)
         ),
     ]
-    domains = {u.name: _domain(u, pools, degradations) for u in resolution.units}
+    domains = {u.name: _domain(u, u.tier, pools) for u in resolution.units}
+    degradations += [
+        _no_leftovers(u, domains[u.name])
+        for u in resolution.units
+        if u.lane is None and u.leftovers and not pools.leftovers
+    ]
     default = _Domain(pools.shared, 1, pools.shared != topology.effective, False)
     keys = {(ladder.normal, 0, default)}
     tier_of = {u.name: (u.tier, u.order) for u in resolution.units}
@@ -65,8 +70,14 @@ def assemble(
         keys.add((unit.tier, unit.order, domains[unit.name]))
     lane_of = {unit.name: unit.lane for unit in resolution.units}
     members = {name: pools.members(lane) for name, lane in lane_of.items()}
-    for rule in resolution.rules:
-        for domain in (domains[rule.lane_unit], *members[rule.lane_unit].values()):
+    unit_of = {unit.name: unit for unit in resolution.units}
+    # A rule may have its tier from another unit, lower than the highest its own unit is given.
+    rule_domains = [
+        _domain(unit_of[rule.lane_unit], tier_of[rule.tier_unit][0], pools)
+        for rule in resolution.rules
+    ]
+    for rule, whole in zip(resolution.rules, rule_domains, strict=True):
+        for domain in (whole, *members[rule.lane_unit].values()):
             keys.add((*tier_of[rule.tier_unit], domain))
     ranked = sorted(
         keys, key=lambda k: (k[0], k[1], k[2].cpus.mask, k[2].min_cpus, k[2].hard, k[2].idle_core)
@@ -94,7 +105,7 @@ def assemble(
             Rule(
                 id=i,
                 unit=rule.unit,
-                band=ids[(*tier_of[rule.tier_unit], domains[rule.lane_unit])],
+                band=ids[(*tier_of[rule.tier_unit], rule_domains[i])],
                 match=rule.condition,
                 spawns=rule.matcher.spawns,
                 needs=rule.matcher.needs,
@@ -168,22 +179,20 @@ class _Pools:
         return pool
 
 
-def _domain(unit: ResolvedUnit, pools: _Pools, degradations: list[Degradation]) -> _Domain:
+def _domain(unit: ResolvedUnit, tier: int, pools: _Pools) -> _Domain:
+    """Return the CPUs of a unit's threads that have a tier."""
     if unit.lane is not None:
         return pools.domain(pools.lanes_of(unit.lane))
-    cpus = pools.of_tier(unit.tier)
-    if unit.leftovers:
-        if pools.leftovers:
-            cpus = pools.leftovers
-        else:
-            degradations.append(
-                Degradation(
-                    about=unit.name,
-                    kind="no-leftovers",
-                    message=f"no CPU is outside lanes and housekeeping; it runs on {cpus}",
-                )
-            )
+    cpus = pools.leftovers if unit.leftovers and pools.leftovers else pools.of_tier(tier)
     return _Domain(cpus, 1, cpus != pools.effective, False)
+
+
+def _no_leftovers(unit: ResolvedUnit, domain: _Domain) -> Degradation:
+    return Degradation(
+        about=unit.name,
+        kind="no-leftovers",
+        message=f"no CPU is outside lanes and housekeeping; it runs on {domain.cpus}",
+    )
 
 
 def _min_cpus(lane: Lane) -> int:

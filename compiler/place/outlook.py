@@ -22,6 +22,7 @@ from compiler.place.bound import (
 from compiler.place.branch import Branch
 from compiler.place.cheapest import Cheapest, Rest, cheapest
 from compiler.place.ground import Cost, Ground
+from compiler.place.state import Need, Places, State
 
 
 class Seen(NamedTuple):
@@ -64,52 +65,6 @@ class Outlook:
         return self._known[key]
 
 
-class _State(NamedTuple):
-    """What is known of sets that cost the least in the columns so far."""
-
-    cheapest: Cheapest
-    """One of them, if only sums count."""
-    cores: int
-    """Cores that they can take."""
-    forced: int
-    """Cores that all of them take."""
-    sums: int = 0
-    """Columns so far that are sums."""
-    llcs: int | None = None
-    """Caches they use."""
-    nodes: int | None = None
-    """NUMA nodes they use."""
-    reached: int | None = None
-    """Devices they are near."""
-    narrowed: bool = False
-    """Whether there are fewer cores than the cheapest was chosen from."""
-
-    def number(self, side: str) -> int | None:
-        """Return the number of caches or NUMA nodes."""
-        return self.llcs if side == "llc" else self.nodes
-
-    def using(self, side: str, number: int) -> _State:
-        """Return the state with a number of caches or NUMA nodes."""
-        return self._replace(llcs=number) if side == "llc" else self._replace(nodes=number)
-
-
-class _Need(NamedTuple):
-    """Cores that the places of a side must hold."""
-
-    rooms: list[int]
-    """How many of the cores in question each place can give."""
-    cores: int
-
-
-class _Places(NamedTuple):
-    """What is known of the caches or NUMA nodes of such sets."""
-
-    have: int
-    """Those that all use."""
-    needs: list[_Need]
-    fewest: int
-
-
 class _View:
     """One branch, column by column."""
 
@@ -128,7 +83,7 @@ class _View:
         self._limit = limit
         self._floor: list[int] = []
         self._short = False
-        self._state = _State(found, branch.cores, first)
+        self._state = State(found, branch.cores, first)
         self._payable = branch.cores
         self._taken = found.cores
 
@@ -299,7 +254,7 @@ class _View:
             self._state = self._state._replace(cores=rest, narrowed=True)
         return True
 
-    def _places(self, side: str) -> _Places | None:
+    def _places(self, side: str) -> Places | None:
         """Return what is known of the caches or NUMA nodes; None: there are no such sets."""
         state, sets = self._state, self._sets(side)
         have = self._have(side)
@@ -312,13 +267,13 @@ class _View:
             if least is None:
                 return None
             number = max(number, least)
-            needs.append(_Need(rooms, count))
+            needs.append(Need(rooms, count))
         if state.reached is not None:
             if self._ground.near(state.cores).bit_count() < state.reached:
                 return None
             gains = [self._ground.near(state.cores & place) for place in sets]
             number = max(number, places_to_reach(gains, have, state.reached))
-        return _Places(have, needs, number)
+        return Places(have, needs, number)
 
     def _wanted(self) -> Iterator[tuple[int, int]]:
         """Yield cores of which every such set takes at least so many.

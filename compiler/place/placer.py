@@ -27,6 +27,7 @@ from compiler.place.report import (
     shared,
     shrunk,
     sizes_note,
+    spread_notes,
 )
 from compiler.place.request import Granted, LaneRequest, Placement, Refusal
 from compiler.place.search import choose
@@ -153,14 +154,15 @@ def _apart(
     kept = choose(cells, cells.free, keep, [column], rest=minima, fallback=fitting, limit=effort)
     cores = cells.taken(cells.free, kept.counts)
     lanes = _lanes(cells, less(cells.free, kept.counts), aims, kept.rest, effort)
+    held = _held(machine, aims, lanes)
     notes = [shrunk(keep.cores, wanted)] if keep.cores < wanted else []
     if kept.gap is not None:
         notes.append(gap_note("housekeeping", ("kind",), kept.cost, kept.gap, effort))
     return Placement(
         housekeeping=union(core.cpus for core in cores),
-        lanes=_granted(_held(machine, aims, lanes)),
+        lanes=_granted(held),
         open_lanes=frozenset(),
-        degradations=(*notes, *lanes.notes),
+        degradations=(*notes, *spread_notes(held), *lanes.notes),
     )
 
 
@@ -198,7 +200,7 @@ def _together(
         housekeeping=keep,
         lanes=granted,
         open_lanes=frozenset(open_lanes),
-        degradations=(*notes, *lanes.notes),
+        degradations=(*notes, *spread_notes(held), *lanes.notes),
     )
 
 

@@ -7,7 +7,7 @@ Kinds are stable: a preference's own name, ``split-core``, ``no-locality``,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from compiler.cpuset import CpuSet, union
 from compiler.model.base import Preference
@@ -41,6 +41,20 @@ def lane_notes(
     if choice.gap is not None:
         words = (*aim.words, "split cores", "caches", "NUMA nodes", "devices without a near core")
         yield gap_note(name, words[: len(choice.cost)], choice.cost, choice.gap, limit)
+
+
+def spread_notes(
+    held: Iterable[tuple[LaneRequest, Sequence[Core]]],
+) -> Iterator[Degradation]:
+    """Yield which spanning lanes that prefer one cache have several; each share may have one."""
+    for request, cores in held:
+        several = len({core.llc for core in cores}) > 1
+        if request.divided == "spanning" and "same-llc" in request.prefer and several:
+            yield Degradation(
+                about=request.name,
+                kind="same-llc",
+                message=f"{_caches(cores)}; it has cores near GPUs in several localities",
+            )
 
 
 def gap_note(about: str, words: Sequence[str], cost: Cost, gap: Cost, limit: int) -> Degradation:
@@ -140,16 +154,7 @@ def _missed(
             return f"no allowed CPU near {names} {where}; allowed: {usable}"
         return f"{of} {verb} not local to {names} {where}"
     if word == "same-llc":
-        parts: dict[int | None, list[CpuSet]] = {}
-        for core in cores:
-            parts.setdefault(core.llc, []).append(core.cpus)
-        texts = "; ".join(
-            f"{union(sets)}" + (" (cache unknown)" if llc is None else "")
-            for llc, sets in sorted(parts.items(), key=lambda item: union(item[1]).lowest)
-        )
-        return (
-            f"{counted(len(cores), 'core')} in {counted(missed + 1, 'last-level cache')}: {texts}"
-        )
+        return _caches(cores)
     if word in ("performance", "efficiency"):
         kind = wanted_kind(word, topology)
         others = union(core.cpus for core in cores if core.kind != kind)
@@ -157,6 +162,17 @@ def _missed(
     if word == "whole-cores":
         return _split(cores)
     return f"{of} {verb} not isolated"
+
+
+def _caches(cores: Sequence[Core]) -> str:
+    parts: dict[int | None, list[CpuSet]] = {}
+    for core in cores:
+        parts.setdefault(core.llc, []).append(core.cpus)
+    texts = "; ".join(
+        f"{union(sets)}" + (" (cache unknown)" if llc is None else "")
+        for llc, sets in sorted(parts.items(), key=lambda item: union(item[1]).lowest)
+    )
+    return f"{counted(len(cores), 'core')} in {counted(len(parts), 'last-level cache')}: {texts}"
 
 
 def _split(cores: Sequence[Core]) -> str:

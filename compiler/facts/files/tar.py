@@ -181,10 +181,10 @@ def _checksum_fits(head: bytes) -> bool:
     if not said or not set(said) <= set(b"01234567"):
         return False
     rest = head[:148] + b" " * 8 + head[156:]
-    unsigned = sum(rest)
+    if int(said, 8) == sum(rest):
+        return True
     # Some old writers added signed characters.
-    signed = unsigned - 256 * sum(byte > 127 for byte in rest)
-    return int(said, 8) in (unsigned, signed)
+    return int(said, 8) == sum(rest) - 256 * sum(byte > 127 for byte in rest)
 
 
 def _field(data: bytes) -> bytes:
