@@ -18,6 +18,7 @@ It bounds what a short hostile text such as ``0-4294967294`` can make us allocat
 """
 
 _ITEM: Final = re.compile(r"(\d+)(?:-(\d+)(?::(\d+)/(\d+))?)?\Z", re.ASCII)
+_WORD: Final = re.compile(r"[0-9a-fA-F]{1,8}\Z")
 _MAX_DIGITS: Final = 9
 _MAX_SHOWN: Final = 80
 
@@ -110,12 +111,19 @@ class CpuSet:
         """Read a kernel hexadecimal mask such as ``ff,00000000`` (32-bit words, highest first).
 
         Raises:
-            CpuListError: a word is not hexadecimal or is longer than 8 digits.
+            CpuListError: a word is not hexadecimal or is longer than 8 digits, or a CPU is at or
+                above :data:`MAX_CPUS`.
         """
-        mask = 0
-        for word in text.strip(" \t\r\n\0").split(","):
-            if not re.fullmatch(r"[0-9a-fA-F]{1,8}", word):
+        words = text.strip(" \t\r\n\0").split(",")
+        for word in words:
+            if not _WORD.match(word):
                 raise CpuListError(f"{_shown(word)} is not a 32-bit word of a CPU mask")
+        # Only the words that may name a CPU are shifted: a long mask costs no more than reading it.
+        fitting = words[-(MAX_CPUS // 32) :]
+        if any(word.strip("0") for word in words[: -len(fitting)]):
+            raise CpuListError(f"mask names a CPU outside 0-{MAX_CPUS - 1}")
+        mask = 0
+        for word in fitting:
             mask = mask << 32 | int(word, 16)
         return cls.from_mask(mask)
 

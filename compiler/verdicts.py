@@ -87,8 +87,9 @@ def degraded(
 ) -> Diagnostic:
     """Say what a plan falls short of, at the preference where it is one."""
     lane = resolution.asked(row.about)
-    subject = f"lane {row.about}" if lane is not None else row.about
+    subject = row.about if lane is None else _subject(row.about, resolution)
     word = _WORDS.get(row.kind)
+    otherwise = "under require it would be an error"
     span = _about(row.about, resolution, node)
     if word is None:
         return codes.DEGRADED.at(span, f"{subject}: {row.message}", help=_HELP.get(row.kind, ""))
@@ -101,11 +102,28 @@ def degraded(
         how = f"lower the lane's cores, or drop {word}"
         if not _some(word, lane, topology):
             how = f"drop {word}"
+        if word == "same-llc" and _spans(row.about, resolution):
+            how = "drop same-llc" if lane.divided else how  # a share may fit into one cache
+            otherwise = "under require the lane would not be spread over the localities of its GPUs"
     return codes.DEGRADED.at(
         _written("prefer", word, members) or span,
         f"{subject}: {word} not met: {row.message}",
-        help=f"{how}; under require it would be an error",
+        help=f"{how}; {otherwise}",
     )
+
+
+def _subject(name: str, resolution: Resolution) -> str:
+    """Name a lane as it can be asked for: a share of a spanning lane is no lane of its own."""
+    whole = _spans(name, resolution)
+    return f"lane {name}" if whole in (None, name) else f"lane {whole}: its share {name}"
+
+
+def _spans(name: str, resolution: Resolution) -> str | None:
+    """Return the spanning lane that is called so or has such a share; None: there is none."""
+    for lane in resolution.lanes:
+        if lane.divided == "spanning" and name in (lane.name, *(part.name for part in lane.parts)):
+            return lane.name
+    return None
 
 
 def _some(word: Preference, lane: ResolvedLane, topology: Topology) -> bool:

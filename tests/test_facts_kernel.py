@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from compiler.__main__ import main
 from compiler.cpuset import CpuSet
 from compiler.facts.collect import collect
 from compiler.facts.kernel import cmdline_words
@@ -359,3 +360,18 @@ def test_a_control_plane_by_its_process_on_a_running_machine(b: SysfsBuilder) ->
     assert live is not None
     assert snapshot is not None
     assert (live.control_plane, snapshot.control_plane) == (True, False)
+
+
+def test_collecting_says_where_the_machine_is_not_itself(
+    b: SysfsBuilder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["facts", "collect", "--sysroot", str(b.root), "--name", "n"]) == 0
+    assert "note:" not in capsys.readouterr().err
+    b.file("sys/hypervisor/type", "xen\n")
+    b.file("run/.containerenv", "")
+    assert main(["facts", "collect", "--sysroot", str(b.root), "--name", "n"]) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "note:" in line]
+    assert [("virtual machine (xen)" in line, "inside a container" in line) for line in told] == [
+        (True, False),
+        (False, True),
+    ]

@@ -68,6 +68,19 @@ def test_good_facts_have_no_findings() -> None:
     assert findings(GOOD) == []
 
 
+def test_a_part_of_a_gpu_is_where_the_gpu_is_and_has_its_address() -> None:
+    gpu = '    - {id: gpu0, type: gpu, bdf: "0000:01:00.0"'
+    assert gpu in GOOD
+    whole = next(line for line in GOOD.splitlines() if line.startswith(gpu))
+    part = '    - {id: gpu0-mig0, type: gpu, bdf: "0000:01:00.0", uuid: MIG-1, parent: gpu0}'
+    assert findings(GOOD.replace(whole, f"{whole}\n{part}")) == []
+    twin = part.replace(", parent: gpu0", "")
+    assert {code for code, _, _ in findings(GOOD.replace(whole, f"{whole}\n{twin}"))} == {
+        codes.DUPLICATE_DEVICE.id,
+        codes.LOCALITY_UNKNOWN.id,
+    }
+
+
 CASES: list[tuple[str, str, Code, str, str]] = [
     # (what is replaced, by what, code, text on the line of the finding, part of the message)
     ("cpus: 4-7}\n  numa", "cpus: 3-7}\n  numa", codes.LLC_OVERLAP, "cpus: 3-7}", "CPU 3"),

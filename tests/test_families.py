@@ -397,6 +397,28 @@ class TestWidthOfAnEngine:
         assert plan.lanes[0].devices == ("0000:11:00.0", "0000:12:00.0")
         assert "locality-too-small" in notes(plan)
 
+    def test_what_counts_is_the_gpus_of_one_intent(self, tmp_path: Path) -> None:
+        """Of node 0's two GPUs each engine may use one, and it needs two."""
+        plan = planned(
+            tmp_path,
+            two_sockets(2, 4),
+            *(
+                chat(
+                    lane="name: x, cores: 1",
+                    work=f", tensorParallel: 2, gpus: {json.dumps(gpus)}",
+                    name=name,
+                )
+                for name, gpus in (
+                    ("a", ["0000:10:00.0", "0000:12:00.0", "0000:13:00.0"]),
+                    ("b", ["0000:11:00.0", "0000:14:00.0", "0000:15:00.0"]),
+                )
+            ),
+        )
+        assert lanes(plan) == {"x": "8,24"}
+        assert notes(plan)["locality-too-small"] == (
+            "x: numa0 has 1 GPU, and an engine uses 2 (tensorParallel): it has no cores there"
+        )
+
 
 class TestSizes:
     def size(self, root: Path, node: str, work: str) -> dict[str, tuple[int, int | None]]:
@@ -411,6 +433,26 @@ class TestSizes:
         three = self.size(tmp_path / "3", two_sockets(4, 0), ", instances: 3")["chat"]
         found = self.size(tmp_path / "4", two_sockets(1, 3), ", instances: 3")
         assert found == {"chat@numa0": one, "chat@numa1": three}
+
+    def test_each_member_says_what_it_asked_for(self, tmp_path: Path) -> None:
+        """One engine of 2 to 4 cores fits beside the GPU of node 0, three on node 1."""
+        group, _ = compile_one(tmp_path, two_sockets(1, 3), chat(lane="", work=", instances: 3"))
+        said = {}
+        for name in ("chat@numa0", "chat@numa1"):
+            asked = group.resolution.asked(name)
+            assert asked is not None
+            said[name] = asked.cores.value
+        assert said == {"chat@numa0": "2 to 4", "chat@numa1": "6 to 12"}
+
+    def test_with_one_host_left_for_the_engines_that_fit_there(self, tmp_path: Path) -> None:
+        """Three engines of two GPUs each on one GPU and two: there is never more than one."""
+        one = self.size(tmp_path / "1", two_sockets(0, 2), ", tensorParallel: 2")
+        work = ", tensorParallel: 2, instances: 3"
+        assert self.size(tmp_path / "2", two_sockets(1, 2), work) == one
+        group, _ = compile_one(tmp_path / "3", two_sockets(1, 2), chat(lane="", work=work))
+        (lane,) = group.resolution.lanes
+        low, high = one["chat"]
+        assert lane.cores.value == f"{low} to {high}"
 
     def test_as_one_lane_it_asks_for_no_more_than_its_members(self, tmp_path: Path) -> None:
         # nine engines, of which two can be on the node at all
@@ -456,6 +498,16 @@ class TestInstances:
 
     def test_one_by_name_means_its_gpu(self, tmp_path: Path) -> None:
         plan = planned(tmp_path, self.node(), chat(work=', gpus: ["MIG-1"]'))
+        assert lanes(plan) == {"chat": "8-9,24-25"}
+        assert plan.lanes[0].devices == ("0000:11:00.0",)
+
+    def test_one_of_an_instance_means_the_gpu(self, tmp_path: Path) -> None:
+        """A compute instance is a part of a GPU instance, which is a part of the GPU."""
+        parts = [
+            {"id": "gi", "type": "gpu", "uuid": "MIG-gi", "parent": "gpu1"},
+            {"id": "ci", "type": "gpu", "uuid": "MIG-ci", "parent": "gi"},
+        ]
+        plan = planned(tmp_path, two_sockets(1, 1, parts), chat(work=', gpus: ["mig-CI"]'))
         assert lanes(plan) == {"chat": "8-9,24-25"}
         assert plan.lanes[0].devices == ("0000:11:00.0",)
 

@@ -675,21 +675,22 @@ def test_a_search_cut_short_names_devices() -> None:
 
 
 def test_growth_cut_short_says_so() -> None:
-    # Cache 1 has more cores, but the other lane must have three of its five.
+    # Cache 1 has more cores, but the other lane must have three of its five, as well as core 9.
     machine = facts(
         [
             {"cpus": "0-3", "llc": 0, "kind": "standard"},
             {"cpus": "4-6", "llc": 1, "kind": "performance"},
             {"cpus": "7-8", "llc": 1, "kind": "standard"},
+            {"cpus": "9", "llc": 2, "kind": "performance"},
         ],
-        online="0-8",
-        llcs={0: "0-3", 1: "4-8"},
+        online="0-9",
+        llcs={0: "0-3", 1: "4-8", 2: "9"},
     )
     lanes = [
-        lane("fast", 3, require=("performance",)),
+        lane("fast", 4, require=("performance",)),
         lane(least=1, most=3, require=("same-llc",)),
     ]
-    assert where(placed(machine, *lanes, keep=1)) == {"fast": "4-6", "serving": "1-3"}
+    assert where(placed(machine, *lanes, keep=1)) == {"fast": "4-6,9", "serving": "1-3"}
     short = place(topology_of(machine), lanes, 1, system_tier=SYSTEM, effort=1)
     assert isinstance(short, Placement)
     assert short.lanes["serving"].cores == 2
@@ -698,7 +699,11 @@ def test_growth_cut_short_says_so() -> None:
 
 
 def test_a_search_for_room_cut_short_is_no_proof() -> None:
-    lanes = [lane(n, 3, share="exclusive", require=("same-llc",)) for n in "abcd"]
+    sizes = {"a": 3, "b": 3, "c": 2, "d": 2}
+    lanes = [lane(n, size, share="exclusive", require=("same-llc",)) for n, size in sizes.items()]
+    assert isinstance(
+        place(topology_of(many_caches(4, 4)), lanes, 1, system_tier=SYSTEM), Placement
+    )
     found = place(topology_of(many_caches(4, 4)), lanes, 1, system_tier=SYSTEM, effort=1)
     assert isinstance(found, tuple)
     assert {r.kind for r in found} == {"search-stopped"}

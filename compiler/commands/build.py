@@ -18,6 +18,7 @@ from compiler.commands.session import (
     print_findings,
     refuse_errors,
     require_known,
+    require_node,
     use_color,
 )
 from compiler.diagnostics import Diagnostic, Severity
@@ -113,7 +114,7 @@ def _scope(nodes: Sequence[str], targets: Sequence[str]) -> Callable[[str], bool
 def _require(session: Session, nodes: Sequence[str], targets: Sequence[str]) -> None:
     policy = session.compilation.policy
     for node in nodes:
-        require_known(node, [n.name for n in policy.nodes], "node")
+        require_node(node, [n.name for n in policy.nodes], session.judged.findings)
     for target in targets:
         enabled = policy.project.spec.targets.enabled
         if target in TARGETS and target not in enabled:

@@ -14,7 +14,7 @@ from compiler.commands.session import (
     fail,
     open_session,
     print_findings,
-    require_known,
+    require_node,
 )
 from compiler.explain import (
     CpuAnswer,
@@ -46,7 +46,8 @@ def run(
     try:
         session = open_session([project])
         compilation = session.compilation
-        require_known(node, [n.name for n in compilation.policy.nodes], "node")
+        names = [n.name for n in compilation.policy.nodes]
+        require_node(node, names, session.judged.findings)
     except UsageError as error:
         return fail(str(error))
     group = compilation.of_node(node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from compiler.commands.facts_output import (
@@ -77,6 +77,8 @@ def run_collect(
         return fail(str(error))
     for warning in (*facts.spec.warnings, *moved_overrides(old, facts)):
         print(f"tierc: warning: {warning}", file=sys.stderr)
+    for note in _place_notes(facts):
+        print(f"tierc: note: {note}", file=sys.stderr)
     if out is None:
         sys.stdout.write(text)
         return OK
@@ -86,6 +88,22 @@ def run_collect(
         return fail(f"cannot write {out}: {(error.strerror or '').lower()}")
     print(f"{out}: facts of {facts.metadata.name}", file=sys.stderr)
     return OK
+
+
+def _place_notes(facts: NodeFacts) -> Iterator[str]:
+    """Say where a machine shows something else than what it is."""
+    seen = facts.spec.virtualization
+    if seen.vm:
+        by = f" ({seen.hypervisor})" if seen.hypervisor else ""
+        yield (
+            f"{facts.metadata.name} is a virtual machine{by}: its caches, NUMA nodes and siblings "
+            "are what the hypervisor shows"
+        )
+    if seen.container:
+        yield (
+            "collected inside a container: cgroups, interfaces and the kubelet's files are those "
+            "the container sees; collect on the host, or give --sysroot a mount of it"
+        )
 
 
 def _keep(path: Path, data: bytes) -> None:

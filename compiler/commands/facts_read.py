@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from compiler.commands.session import UsageError, require_known, use_color
+from compiler.commands.session import UsageError, require_node, use_color
 from compiler.decode import decode
 from compiler.diagnostics import Severity, Sink
 from compiler.model.facts import NodeFacts
@@ -31,6 +31,8 @@ class Found:
     """Of the policy."""
     findings: Sink = field(default_factory=Sink)
     """Of reading the policy."""
+    file: Path | None = None
+    """Where the facts are written; None: standard input."""
 
 
 def read_facts(word: str, project: Path, color: str) -> NodeFacts:
@@ -65,7 +67,7 @@ def find_facts(word: str, project: Path, color: str) -> Found:
             raise UsageError(f"{word} is a directory; name a file of facts, or a node")
         sink = Sink()
         found = read_bytes(path.parent, path.name, sink)
-        return Found(_of_text(path.as_posix(), found, sink, color))
+        return Found(_of_text(path.as_posix(), found, sink, color), file=path)
     if os.sep in word or path.suffix in SUFFIXES:
         raise UsageError(f"{word} does not exist")
     return _of_policy(word, project)
@@ -83,7 +85,9 @@ def _of_text(name: str, data: bytes | None, sink: Sink, color: str) -> NodeFacts
     if errors:
         text = render_text(errors, lambda _: lines, color=use_color(color, sys.stderr))
         print(text, file=sys.stderr)
-        raise UsageError(f"{name} cannot be used")
+        other = name != "stdin" and Path(name).suffix not in SUFFIXES
+        hint = "; tierc facts import reads formats other than NodeFacts" if other else ""
+        raise UsageError(f"{name} cannot be used{hint}")
     if not models:
         raise UsageError(f"{name} holds no NodeFacts; tierc facts import reads other formats")
     if len(models) > 1:
@@ -100,12 +104,6 @@ def _of_policy(name: str, project: Path) -> Found:
     except NothingToCheckError as error:
         raise UsageError(f"there is no file {name}, and {error}") from error
     names = [node.name for node in policy.nodes]
-    if name not in names and sink.has_errors:
-        broken = next(d for d in sink.sorted() if d.severity is Severity.ERROR)
-        raise UsageError(
-            f"the policy has no node {name!r} that can be read; first error: {broken.span}: "
-            f"{broken.message}"
-        )
-    require_known(name, names, "node")
-    facts = next(node.model for node in policy.nodes if node.name == name)
-    return Found(facts, policy, place.root, sink)
+    require_node(name, names, sink.sorted())
+    node = next(node for node in policy.nodes if node.name == name)
+    return Found(node.model, policy, place.root, sink, place.root / node.span().path)

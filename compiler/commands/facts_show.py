@@ -51,11 +51,20 @@ def run(
         return fail(f"--width {width} is too narrow to draw in; give at least {MIN_WIDTH}")
     try:
         found = find_facts(word, project, color)
+        if out is not None and found.file is not None and _same_file(out, found.file):
+            raise UsageError(f"-o {out} is the file of the facts themselves; give another name")
         machine = _planned(found) if lanes else machine_picture(found.facts)
         print_machine(machine, output, out, color, width=width, ascii_only=ascii_only)
     except UsageError as error:
         return fail(str(error))
     return OK
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:  # not there yet
+        return False
 
 
 def _planned(found: Found) -> Machine:

@@ -16,7 +16,7 @@ from compiler.commands.session import (
     fail,
     open_session,
     print_findings,
-    require_known,
+    require_node,
     write_output,
 )
 from compiler.diagnostics import Severity
@@ -53,7 +53,8 @@ def run(project: Path, node: str | None, output: str, out: Path | None, color: s
         session = open_session([project])
         compilation = session.compilation
         if node is not None:
-            require_known(node, [n.name for n in compilation.policy.nodes], "node")
+            names = [n.name for n in compilation.policy.nodes]
+            require_node(node, names, session.judged.findings)
     except UsageError as error:
         return fail(str(error))
     found = session.judged.findings

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 from compiler.diagnostics import Diagnostic, Severity, Sink, Span
 from compiler.lint import Judged, judge, run_rules
@@ -21,6 +21,8 @@ from compiler.suggest import nearest
 from compiler.words import counted
 
 OK, FINDINGS, USAGE = 0, 1, 2
+_FIRST_RULE: Final = "TRC200"
+"""Codes below are of files that cannot be read and documents that are not in the language."""
 
 
 class UsageError(Exception):
@@ -89,6 +91,26 @@ def require_known(name: str, known: Sequence[str], word: str) -> None:
         close = nearest(name, known)
         hint = f"; did you mean {close[0]}?" if close else ""
         raise UsageError(f"the policy has no {word} {name!r}{hint}")
+
+
+def require_node(name: str, names: Sequence[str], findings: Iterable[Diagnostic]) -> None:
+    """Check that the policy has a node, and say so where a file that holds it may be broken.
+
+    Args:
+        name: the node.
+        names: of the nodes that could be read.
+        findings: about the policy; those of reading it count.
+
+    Raises:
+        UsageError: it has no such node, or none that can be read.
+    """
+    broken = [one for one in findings if one.severity is Severity.ERROR and one.code < _FIRST_RULE]
+    if name not in names and broken:
+        raise UsageError(
+            f"the policy has no node {name!r} that can be read; first error: {broken[0].span}: "
+            f"{broken[0].message}"
+        )
+    require_known(name, names, "node")
 
 
 def path_prefix(root: Path) -> str:

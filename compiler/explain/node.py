@@ -12,6 +12,7 @@ from compiler.plan import Lane
 from compiler.policy import Ladder
 from compiler.resolve.lanes import lane_name
 from compiler.suggest import nearest
+from compiler.words import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +203,8 @@ def explain_lane(group: CompiledClass, ladder: Ladder, node: str, lane: str) -> 
         known = {name for one in plan.lanes for name in (one.name, one.family) if name is not None}
         close = nearest(lane, sorted(known))
         hint = f"; did you mean {close[0]}?" if close else ""
+        if not hint:
+            hint = f"; it has {listed(sorted(known))}" if known else "; it has none"
         raise ValueError(f"{node} has no lane {lane!r}{hint}")
     asked = group.resolution.asked(lane)
     assert asked is not None

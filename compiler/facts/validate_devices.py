@@ -15,19 +15,23 @@ def check_devices(loaded: Loaded[NodeFacts], sink: Sink) -> None:
     spec = loaded.model.spec
     known = {override.id for override in spec.overrides.devices}
     for index, device in enumerate(spec.devices):
-        _twice(loaded, spec, index, sink)
         _node(loaded, spec, index, sink)
         if device.id not in known:
             _place(loaded, spec, index, sink)
+    _twice(loaded, spec, sink)
     _overrides(loaded, spec, sink)
 
 
-def _twice(loaded: Loaded[NodeFacts], spec: FactsSpec, index: int, sink: Sink) -> None:
-    device = spec.devices[index]
+def _twice(loaded: Loaded[NodeFacts], spec: FactsSpec, sink: Sink) -> None:
     for name in ("bdf", "uuid"):
-        value = getattr(device, name)
-        for first in range(index):
-            if value is not None and getattr(spec.devices[first], name) == value:
+        firsts: dict[str, int] = {}
+        for index, device in enumerate(spec.devices):
+            value = getattr(device, name)
+            # A part of a device has the address of the whole.
+            if value is None or (name == "bdf" and device.parent is not None):
+                continue
+            first = firsts.setdefault(value, index)
+            if first != index:
                 sink.add(
                     codes.DUPLICATE_DEVICE.at(
                         loaded.span("spec", "devices", index, name),
@@ -38,7 +42,6 @@ def _twice(loaded: Loaded[NodeFacts], spec: FactsSpec, index: int, sink: Sink) -
                         help="remove one of the two devices",
                     )
                 )
-                break
 
 
 def _node(loaded: Loaded[NodeFacts], spec: FactsSpec, index: int, sink: Sink) -> None:
@@ -64,6 +67,8 @@ def _place(loaded: Loaded[NodeFacts], spec: FactsSpec, index: int, sink: Sink) -
     near, online = device.locality.cpus, spec.cpus.online
     where = ("spec", "devices", index)
     if near is None:
+        if device.parent is not None:
+            return  # a part is where the whole is, which is reported itself
         node = next((n for n in spec.numa if n.id == device.numa), None)
         if node is not None and node.cpus:
             return  # the CPUs of its NUMA node are near it

@@ -19,14 +19,11 @@ def fewest(rooms: Sequence[int], have: int, cores: int) -> int | None:
         have: the places that every set uses.
         cores: size of a set, or of the part of it that the places must hold.
     """
-    number, missing = 0, cores
-    others: list[int] = []
-    for place, room in enumerate(rooms):
-        if have >> place & 1:
-            number += 1
-            missing -= room
-        else:
-            others.append(room)
+    number, missing = have.bit_count(), cores
+    others = list(rooms)
+    for place in ones(have):
+        missing -= others[place]
+        others[place] = 0
     others.sort(reverse=True)
     for room in others:
         if missing <= 0:
@@ -41,15 +38,15 @@ def able(rooms: Sequence[int], have: int, cores: int, number: int) -> int:
     more = number - have.bit_count()
     if not more:
         return have
-    others: list[int] = []
     missing = cores
-    for place, room in enumerate(rooms):
-        if have >> place & 1:
-            missing -= room
-        else:
-            others.append(room)
+    others = list(rooms)
+    for place in ones(have):
+        missing -= others[place]
+        others[place] = 0
     others.sort(reverse=True)
     missing -= sum(others[: more - 1])
+    if missing <= 0:
+        return (1 << len(rooms)) - 1
     found = have
     for place, room in enumerate(rooms):
         if room >= missing:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from compiler.place.bits import ones, top
 from compiler.place.cells import Free
+from compiler.place.demand import Demand
 from compiler.place.ground import Ground
 from compiler.place.reserve import Groups, Option, Reserve
 
@@ -30,14 +31,12 @@ class Rest:
     """Cores of which not all can be taken, as bits, and a number that none can exceed."""
 
     @classmethod
-    def of(
-        cls, free: Free, amounts: Sequence[int], options: Sequence[Option], ground: Ground
-    ) -> Rest | None:
-        """Hold cores for later demands; None where they do not fit."""
+    def of(cls, free: Free, demands: Sequence[Demand], ground: Ground) -> Rest | None:
+        """Hold cores for later demands of one option each; None where they do not fit."""
         # Demands for the same cores are as one.
         wanted: dict[Option, int] = {}
-        for option, amount in zip(options, amounts, strict=True):
-            wanted[option] = wanted.get(option, 0) + amount
+        for demand in demands:
+            wanted[demand.wide] = wanted.get(demand.wide, 0) + demand.cores
         groups = Groups.of(len(free), wanted)
         bits = [groups.bits(option) for option in wanted]
         reserve = Reserve.of(groups.sum(free), tuple(wanted.values()), bits)

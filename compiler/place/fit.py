@@ -15,20 +15,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from compiler.place.cells import Cells, Counts, Free
+from compiler.place.demand import Demand
+from compiler.place.narrow import have_room, loosened, narrowed, wasted
 from compiler.place.reserve import Groups, Option, Reserve
 
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """A number of cores, from one of the options."""
-
-    cores: int
-    options: tuple[Option, ...]
-
-    @property
-    def wide(self) -> Option:
-        """All cells of its options."""
-        return self.options[0] if len(self.options) == 1 else frozenset().union(*self.options)
+__all__ = ["Demand", "Effort", "Flow", "fit", "refit"]
 
 
 @dataclass(slots=True)
@@ -60,6 +51,23 @@ def fit(
     return None if flow is None else flow.held
 
 
+def refit(
+    free: Free, demands: Sequence[Demand], before: Sequence[Counts]
+) -> tuple[Counts, ...] | None:
+    """Return a way to meet demands in the options that a way ``before`` has them in.
+
+    None: those options do not do; others may.
+    """
+    pinned: list[Option] = []
+    for demand, counts in zip(demands, before, strict=True):
+        used = {cell for cell, count in enumerate(counts) if count}
+        pinned.append(next((o for o in demand.options if used <= o), frozenset()))
+    groups = Groups.of(len(free), pinned)
+    amounts = [demand.cores for demand in demands]
+    reserve = Reserve.of(groups.sum(free), amounts, [groups.bits(option) for option in pinned])
+    return None if reserve is None else groups.spread(free, reserve.held)
+
+
 class Flow:
     """One way to meet demands, which may grow."""
 
@@ -79,14 +87,19 @@ class Flow:
     @classmethod
     def of(cls, cells: Cells, free: Free, demands: Sequence[Demand], effort: Effort) -> Flow | None:
         """Return a way to meet all demands, or None where there is none."""
+        fewer = narrowed(free, demands)
+        if fewer is None:
+            return None
         groups = Groups.of(len(free), (o for demand in demands for o in demand.options))
-        wide = [groups.bits(demand.wide) for demand in demands]
+        wide = [groups.bits(demand.wide) for demand in fewer]
         reserve = Reserve.of(groups.sum(free), [demand.cores for demand in demands], wide)
         if reserve is None:
             return None
         pinned: Reserve | None = reserve
-        if any(len(demand.options) > 1 for demand in demands):
-            pinned = _Pins(cells, free, demands, effort, groups).find(reserve)
+        if any(len(demand.options) > 1 for demand in fewer):
+            if not have_room(free, [*loosened(free, fewer), *wasted(free, fewer)]):
+                return None
+            pinned = _Pins(cells, free, fewer, effort, groups).find(reserve)
         return None if pinned is None else cls(cells, free, demands, groups, pinned)
 
     @property

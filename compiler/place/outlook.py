@@ -6,15 +6,13 @@ costs the least in all before; and cores that no such set takes are left out of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from compiler.place.aims import Reach
 from compiler.place.bits import ones
 from compiler.place.bound import (
-    able,
     essential,
-    fewest,
     most_held,
     most_reached,
     places_to_reach,
@@ -22,6 +20,7 @@ from compiler.place.bound import (
 from compiler.place.branch import Branch
 from compiler.place.cheapest import Cheapest, Rest, cheapest
 from compiler.place.ground import Cost, Ground
+from compiler.place.rooms import Part, Rooms
 from compiler.place.state import Need, Places, State
 
 
@@ -41,21 +40,25 @@ class Seen(NamedTuple):
 class Outlook:
     """Looks at branches of one search."""
 
-    def __init__(self, ground: Ground, cores: int, rest: Rest | None) -> None:
-        self._ground, self._cores, self._rest = ground, cores, rest
+    def __init__(self, rooms: Rooms, cores: int, rest: Rest | None) -> None:
+        self._ground, self._cores, self._rest = rooms.ground, cores, rest
         self.scarce = () if rest is None else rest.scarce
         """Cores of which a set takes only so many."""
+        self.rooms = rooms
         self._known: dict[tuple[int, int], Cheapest | None] = {}
 
-    def of(self, branch: Branch, limit: Cost | None) -> Seen | None:
-        """Return what a branch has to offer; None: it has no set that costs ``limit`` or less."""
+    def of(self, branch: Branch, limit: Cost | None, least: Cost | None) -> Seen | None:
+        """Return what a branch has to offer; None: it has no set that costs ``limit`` or less.
+
+        No set of it costs less than ``least``, as is known from what it is a part of.
+        """
         first = branch.first(self._ground)
         if first is None:
             return None
         found = self.cheapest(branch.cores, first)
         if found is None:
             return None
-        return _View(self, self._ground, self._cores, branch, first, found, limit).seen()
+        return _View(self, self._ground, self._cores, branch, first, found, limit, least).seen()
 
     def cheapest(self, cores: int, first: int) -> Cheapest | None:
         """Return the cheapest set that has ``first`` and leaves room for the rest, or None."""
@@ -77,11 +80,13 @@ class _View:
         first: int,
         found: Cheapest,
         limit: Cost | None,
+        least: Cost | None,
     ) -> None:
         self._outlook, self._ground, self._size, self._branch = outlook, ground, size, branch
         self._first = first
-        self._limit = limit
+        self._limit, self._least = limit, least
         self._floor: list[int] = []
+        self._known: dict[tuple[object, ...], Places | None] = {}
         self._short = False
         self._state = State(found, branch.cores, first)
         self._payable = branch.cores
@@ -133,7 +138,10 @@ class _View:
         places = self._places(side)
         if places is None:
             return False
-        for used in range(places.fewest, len(self._sets(side)) + 1):
+        fewest, least = places.fewest, self._least
+        if least is not None and tuple(self._floor) == least[:number]:
+            fewest = max(fewest, least[number] + 1)
+        for used in range(fewest, len(self._sets(side)) + 1):
             self._state = before.using(side, used)
             self._floor.append(used - 1)
             if self._beyond():
@@ -228,7 +236,13 @@ class _View:
             number = state.number(side)
             if number is not None:
                 gains = [ground.near(state.cores & place) for place in self._sets(side)]
-                reached = min(reached, most_reached(gains, self._have(side), number))
+                have = self._have(side)
+                alike = self._alike().values()
+                for mine, least in self._outlook.rooms.apart(side, alike, state.llcs, have):
+                    if not any(gains[place] for place in ones(mine)):
+                        number -= least
+                        have &= ~mine
+                reached = min(reached, most_reached(gains, have, number))
         self._state = state._replace(reached=reached)
         self._floor.append(ground.devices.bit_count() - reached)
 
@@ -245,8 +259,9 @@ class _View:
             return False
         rest = self._state.cores
         kept = (1 << len(self._sets(side))) - 1
-        for rooms, count in places.needs:
-            kept &= able(rooms, places.have, count, number)
+        rooms, llcs = self._outlook.rooms, self._state.llcs
+        for cores, count in places.needs:
+            kept &= rooms.able(side, cores, llcs, places.have, count, number)
         for place, cores in enumerate(self._sets(side)):
             if not kept >> place & 1:
                 rest &= ~cores
@@ -256,18 +271,29 @@ class _View:
 
     def _places(self, side: str) -> Places | None:
         """Return what is known of the caches or NUMA nodes; None: there are no such sets."""
+        state = self._state
+        llcs = state.llcs if side == "numa" else None
+        # The other parts of the state are the same until the number of sums changes.
+        key = (side, state.sums, state.cores, state.forced, state.reached, llcs)
+        if key not in self._known:
+            self._known[key] = self._look_at(side)
+        return self._known[key]
+
+    def _look_at(self, side: str) -> Places | None:
         state, sets = self._state, self._sets(side)
         have = self._have(side)
         if not all(state.cores & sets[place] for place in ones(have)):
             return None
         number, needs = 1, []
-        for wanted, count in self._wanted():
-            rooms = self._rooms(side, wanted)
-            least = fewest(rooms, have, count)
+        alike, rooms = self._alike(), self._outlook.rooms
+        for wanted, count in self._wanted(alike):
+            least = rooms.fewest(side, wanted, state.llcs, have, count)
             if least is None:
                 return None
             number = max(number, least)
-            needs.append(Need(rooms, count))
+            needs.append(Need(wanted, count))
+        apart = rooms.apart(side, alike.values(), state.llcs, have)
+        number = max(number, sum([least for _, least in apart]))
         if state.reached is not None:
             if self._ground.near(state.cores).bit_count() < state.reached:
                 return None
@@ -275,7 +301,17 @@ class _View:
             number = max(number, places_to_reach(gains, have, state.reached))
         return Places(have, needs, number)
 
-    def _wanted(self) -> Iterator[tuple[int, int]]:
+    def _alike(self) -> dict[tuple[int, ...], Part]:
+        """Return the cores of each weight in the sums so far, and how many such a set takes."""
+        state = self._state
+        alike: dict[tuple[int, ...], Part] = {}
+        for one, amount in zip(self._ground.classes, state.cheapest.amounts, strict=True):
+            key = one.value[: state.sums]
+            cores, count = alike.get(key, (0, 0))
+            alike[key] = (cores | one.cores & state.cores, count + amount)
+        return alike
+
+    def _wanted(self, alike: dict[tuple[int, ...], Part]) -> Iterator[tuple[int, int]]:
         """Yield cores of which every such set takes at least so many.
 
         Sets that cost the least in the sums so far take equally many of each weight.  Of some
@@ -283,11 +319,6 @@ class _View:
         """
         state = self._state
         parts = [(state.cores, self._size)]
-        alike: dict[tuple[int, ...], list[int]] = {}
-        for one, amount in zip(self._ground.classes, state.cheapest.amounts, strict=True):
-            part = alike.setdefault(one.value[: state.sums], [0, 0])
-            part[0] |= one.cores & state.cores
-            part[1] += amount
         if len(alike) > 1:
             parts += [(cores, n) for cores, n in alike.values() if n and cores & ~state.forced]
         for cores, count in parts:
@@ -296,16 +327,9 @@ class _View:
                 if most < count and cores & scarce:
                     yield cores & ~scarce, count - most
 
-    def _rooms(self, side: str, cores: int) -> list[int]:
+    def _rooms(self, side: str, cores: int) -> Sequence[int]:
         """Return how many of some cores each place can give."""
-        rooms = [(cores & place).bit_count() for place in self._sets(side)]
-        llcs = self._state.llcs
-        if side == "numa" and llcs is not None and llcs < self._ground.most_clusters:
-            for node, clusters in enumerate(self._ground.of_node):
-                if len(clusters) > llcs:
-                    row = sorted([(cores & cluster).bit_count() for cluster in clusters])
-                    rooms[node] = sum(row[-llcs:])
-        return rooms
+        return self._outlook.rooms.of(side, cores, self._state.llcs)
 
     def _have(self, side: str) -> int:
         """Return the caches or NUMA nodes that every such set uses, as bits."""

@@ -36,7 +36,8 @@ from compiler.topology import Core, Topology
 
 EFFORT: Final = 1_000
 """Steps after which one search is cut short: many times what random machines of 64 cores in 8
-caches need, and what 95 of 100 random servers of 256 cores in 16 caches need (bench/README.md)."""
+caches need, and twice what the slowest search on 250 random servers of 256 cores in 16 caches needs
+(bench/README.md)."""
 
 
 @dataclass(frozen=True, slots=True)

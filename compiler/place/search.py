@@ -21,21 +21,22 @@ otherwise one demand after the other is pinned to each of its options.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count as counting
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from compiler.place.aims import Column, Reach
 from compiler.place.branch import Branch, Halves, to_reach_more, to_use_fewer
 from compiler.place.cells import Cells, Counts, Free, less, total
 from compiler.place.cheapest import Rest
-from compiler.place.fit import Demand, Effort, fit
-from compiler.place.ground import Cost, Ground, ground_of, twins_of
+from compiler.place.fit import Demand, Effort, fit, refit
+from compiler.place.ground import Cost, ground_of, twins_of
+from compiler.place.narrow import have_room, loosened, narrowed
 from compiler.place.outlook import Outlook, Seen
 from compiler.place.reserve import Option
+from compiler.place.rooms import Rooms
 
 __all__ = ["Choice", "Cost", "choose"]
 
@@ -52,9 +53,6 @@ class Choice:
     rest: tuple[Counts, ...]
     """One way to meet the later demands with what is left."""
 
-
-_PINNING: Final = 20
-"""Steps of a search that take as long as pinning a demand to each of its options."""
 
 _Key = tuple[Cost, int]
 
@@ -109,13 +107,15 @@ def choose(
     """
     ground = ground_of(cells, free, columns)
     effort = Effort(limit)
-    alone = _Search(ground, demand, rest=None, effort=effort)
+    rooms = Rooms(ground)
+    alone = _Search(rooms, demand, rest=None, effort=effort)
     best = alone.better(None)
     hopeless: set[int] = set()
     if best is not None:
         counts = ground.counts(best.cores)
         other = Effort(limit)
-        after = fit(cells, less(free, counts), rest, other)
+        left = less(free, counts)
+        after = refit(left, rest, fallback[1:]) or fit(cells, left, rest, other)
         if after is not None:
             return Choice(counts, best.cost, alone.bound if effort.spent else None, after)
         if not other.spent:
@@ -124,7 +124,7 @@ def choose(
     for cell, count in enumerate(fallback[0]):
         start |= cells.masks[cell][free[cell]] ^ cells.masks[cell][free[cell] - count]
     effort = Effort(limit)
-    joint = _Joint(cells, free, ground, demand, effort, hopeless)
+    joint = _Joint(cells, free, rooms, demand, effort, hopeless)
     joint.best, joint.after = _Found(ground.cost(start), start), tuple(fallback[1:])
     joint.run(rest)
     best = joint.best
@@ -146,54 +146,66 @@ class _Joint:
         self,
         cells: Cells,
         free: Free,
-        ground: Ground,
+        rooms: Rooms,
         demand: Demand,
         effort: Effort,
         hopeless: set[int],
     ) -> None:
-        self._cells, self._free, self._ground = cells, free, ground
+        self._cells, self._free, self._rooms, self._ground = cells, free, rooms, rooms.ground
         self._demand, self._effort = demand, effort
         self._hopeless = hopeless
         """Sets that leave no room, whatever options are pinned."""
-        self._seen: set[Hashable] = set()
 
     def run(self, rest: Sequence[Demand]) -> None:
         """Improve :attr:`best`: what can be best is looked at first."""
         turn = counting()
-        waiting = [_Pinned((), 0, next(turn), tuple(rest))]
+        first = narrowed(self._free, rest)
+        waiting = [] if first is None else [_Pinned((), 0, next(turn), first)]
         while waiting:
             one = heappop(waiting)
             if one.bound >= self.best.key:
                 return
-            found = self._best_of(one.rest)
+            found = self._best_of(one.rest, one.bound[0] if one.bound else None)
             taken = found is not None and self._takes(found, one)
             if self._effort.spent:
                 self.bound = one.bound[:1]
                 return
             if found is None or taken:
                 continue
-            if not self._effort.step(_PINNING):
+            for rest_ in self._without(found, one.rest):
+                heappush(waiting, _Pinned(found.key, one.depth - 1, next(turn), rest_))
+            if self._effort.spent:
                 self.bound = one.bound[:1]
                 return
-            open_ = [i for i, later in enumerate(one.rest) if len(later.options) > 1]
-            if not open_:
-                continue
-            number = max(open_, key=lambda i: (one.rest[i].cores, -i))
-            for option in one.rest[number].options:
-                pinned = Demand(one.rest[number].cores, (option,))
-                now = (*one.rest[:number], pinned, *one.rest[number + 1 :])
-                if total(self._free, option) < pinned.cores or not self._is_new(now):
-                    continue
-                heappush(waiting, _Pinned(found.key, one.depth - 1, next(turn), now))
 
-    def _best_of(self, rest: Sequence[Demand]) -> _Found | None:
+    def _without(self, found: _Found, rest: Sequence[Demand]) -> Iterator[tuple[Demand, ...]]:
+        """Yield demands with fewer options, for which the set leaves no room even if widened.
+
+        The set leaves no room for the demands as they are, so these are all there is: each way to
+        meet the demands is, up to an exchange of equal ones, a way to meet one of those yielded.
+        """
+        left = less(self._free, self._ground.counts(found.cores))
+        waiting = [tuple(rest)]
+        while waiting:
+            cut = _cut(waiting.pop(), self._free, left)
+            for half in cut:
+                if not self._effort.step():
+                    return
+                fewer = narrowed(self._free, half)
+                if fewer is None:
+                    continue
+                if have_room(left, loosened(self._free, fewer)):
+                    waiting.append(fewer)
+                else:
+                    yield fewer
+
+    def _best_of(self, rest: Sequence[Demand], least: Cost | None) -> _Found | None:
         """Return the best set that leaves room for widened demands, if better than the known."""
-        amounts = [later.cores for later in rest]
-        room = Rest.of(self._free, amounts, [later.wide for later in rest], self._ground)
+        room = Rest.of(self._free, loosened(self._free, rest), self._ground)
         if room is None:
             return None
-        search = _Search(self._ground, self._demand, rest=room, effort=self._effort)
-        return search.better(self.best)
+        search = _Search(self._rooms, self._demand, rest=room, effort=self._effort)
+        return search.better(self.best, least)
 
     def _takes(self, found: _Found, one: _Pinned) -> bool:
         """Take a set as the best where it leaves room for the demands as they are."""
@@ -207,75 +219,110 @@ class _Joint:
             self._hopeless.add(found.cores)
         return after is not None
 
-    def _is_new(self, rest: Sequence[Demand]) -> bool:
-        """Tell whether these demands were not searched with: which is which does not matter."""
-        pinned: Counter[Option] = Counter()
-        for demand in rest:
-            if len(demand.options) == 1:
-                pinned[demand.options[0]] += demand.cores
-        others = Counter(demand for demand in rest if len(demand.options) > 1)
-        key = (frozenset(pinned.items()), frozenset(others.items()))
-        known = key in self._seen
-        self._seen.add(key)
-        return not known
+
+def _cut(rest: tuple[Demand, ...], free: Free, left: Free) -> tuple[tuple[Demand, ...], ...]:
+    """Cut the ways to meet demands in two: one of equal demands takes an option, or none does.
+
+    It is one that has room for fewer of the demands when only ``left`` is free.
+    """
+    best, most = None, (-1, 0, 0)
+    for number, demand in enumerate(rest):
+        if len(demand.options) < 2 or not demand.cores or demand in rest[:number]:
+            continue
+        for option in demand.options:
+            before, after = total(free, option), total(left, option)
+            lost = before // demand.cores - after // demand.cores
+            gain = (lost, demand.cores, before - after)
+            if gain > most:
+                best, most = (number, option), gain
+    if best is None:
+        return ()
+    number, option = best
+    demand = rest[number]
+    others = Demand(demand.cores, tuple([one for one in demand.options if one != option]))
+    return (
+        (*rest[:number], Demand(demand.cores, (option,)), *rest[number + 1 :]),
+        tuple([others if one == demand else one for one in rest]),
+    )
+
+
+class _Open(NamedTuple):
+    """A branch to be cut in two."""
+
+    bound: _Key
+    """What none of its sets is better than."""
+    turn: int
+    branch: Branch
+    root: int
+    """The cores that the search began with."""
+    seen: Seen
+    found: _Found
 
 
 class _Search:
-    """Branch and bound."""
+    """Branch and bound: the branch that can be best is cut first."""
 
-    def __init__(
-        self, ground: Ground, demand: Demand, *, rest: Rest | None, effort: Effort
-    ) -> None:
+    def __init__(self, rooms: Rooms, demand: Demand, *, rest: Rest | None, effort: Effort) -> None:
         self.bound: Cost | None = None
-        """What no set costs less than, where the search began without one."""
-        self._ground, self._demand, self._rest, self._effort = ground, demand, rest, effort
-        self._outlook = Outlook(ground, demand.cores, rest)
+        """What no set is known to cost less than; None where there is none."""
+        self._demand, self._rest, self._effort = demand, rest, effort
+        self._ground = rooms.ground
+        self._outlook = Outlook(rooms, demand.cores, rest)
         self._pinned: Sequence[Option] = rest.options if rest is not None else ()
         self._useless = rest.useless() if rest is not None else 0
         self._best: _Found | None = None
         self._better = False
-        self._cores = 0
-        self._twins: Sequence[int] | None = None
+        self._waiting: list[_Open] = []
+        self._turn = counting()
+        self._twins: dict[int, Sequence[int]] = {}
 
-    def better(self, best: _Found | None) -> _Found | None:
-        """Return the best set, or None where ``best`` is as good."""
+    def better(self, best: _Found | None, least: Cost | None = None) -> _Found | None:
+        """Return the best set, or None where ``best`` is as good.
+
+        No set costs less than ``least``, as is known from other searches.
+        """
         self._best = best
-        roots: list[tuple[Branch, Seen]] = []
         for option in self._demand.options:
-            root = Branch(self._ground.within(option) & ~self._useless)
-            seen = self._outlook.of(root, None if best is None else best.cost)
-            if seen is not None:
-                roots.append((root, seen))
-        self.bound = min((seen.floor for _, seen in roots), default=None)
-        for root, seen in roots:
-            self._cores, self._twins = root.cores, None
-            self._run(root, seen)
+            cores = self._ground.within(option) & ~self._useless
+            self._look(Branch(cores), cores, None, least)
+        go_on = self._effort.step()
+        while self._waiting and (self._best is None or self._waiting[0].bound < self._best.key):
+            one = heappop(self._waiting)
+            self.bound = one.bound[0]
+            for half in self._halves(one) if go_on else ():
+                go_on = go_on and self._effort.step()
+                if go_on:
+                    self._look(half, one.root, one, one.bound[0])
+            if not go_on:
+                return self._best if self._better else None
+        self.bound = None if self._best is None else self._best.cost
         return self._best if self._better else None
 
-    def _run(self, root: Branch, at_root: Seen) -> None:
-        waiting = [root]
-        while waiting and self._effort.step():
-            branch = waiting.pop()
-            seen: Seen | None = at_root
-            if branch is not root:
-                seen = self._outlook.of(branch, None if self._best is None else self._best.cost)
-            if seen is None or not _Found(seen.floor, seen.ids).before(self._best):
-                continue
-            found = _Found(self._ground.cost(seen.taken), seen.taken)
-            if found.before(self._best):
-                self._best, self._better = found, True
-            if found.cost > seen.floor:
-                waiting += reversed(self._halves(branch, found, seen))
+    def _look(self, branch: Branch, root: int, parent: _Open | None, least: Cost | None) -> None:
+        """Look at a branch, and remember it where it may have a better set."""
+        limit = None if self._best is None else self._best.cost
+        seen = self._outlook.of(branch, limit, least)
+        if seen is None or not _Found(seen.floor, seen.ids).before(self._best):
+            return
+        found = _Found(self._ground.cost(seen.taken), seen.taken)
+        if found.before(self._best):
+            self._best, self._better = found, True
+        if found.cost > seen.floor:
+            bound = (seen.floor, -seen.ids)
+            if parent is not None:
+                bound = max(bound, parent.bound)
+            heappush(self._waiting, _Open(bound, next(self._turn), branch, root, seen, found))
 
-    def _halves(self, branch: Branch, found: _Found, seen: Seen) -> Halves:
-        ground = self._ground
-        if self._twins is None:
-            self._twins = twins_of(ground, self._cores, self._pinned)
+    def _halves(self, one: _Open) -> Halves:
+        ground, branch, seen, found = self._ground, one.branch, one.seen, one.found
+        if one.root not in self._twins:
+            self._twins[one.root] = twins_of(ground, one.root, self._pinned)
+        twins = self._twins[one.root]
         pairs = zip(found.cost, seen.floor, strict=True)
         part = next(part for part, (cost, least) in enumerate(pairs) if cost != least)
         reach = isinstance(ground.columns[part], Reach)
         return (
-            (reach and to_reach_more(branch, found.cores, ground, self._twins, seen.payable))
-            or to_use_fewer(branch, found.cores, ground, self._twins)
-            or to_reach_more(branch, found.cores, ground, self._twins, branch.cores)
+            (reach and to_reach_more(branch, found.cores, ground, twins, seen.payable))
+            or to_use_fewer(branch, found.cores, ground, twins)
+            or to_reach_more(branch, found.cores, ground, twins, branch.cores)
         )

@@ -39,9 +39,10 @@ class State(NamedTuple):
 class Need(NamedTuple):
     """Cores that the places of a side must hold."""
 
-    rooms: list[int]
-    """How many of the cores in question each place can give."""
     cores: int
+    """The cores in question, as bits."""
+    number: int
+    """How many of them."""
 
 
 class Places(NamedTuple):

@@ -91,7 +91,8 @@ def row_form(row: CoreRow) -> Form | None:
     if row.smt == 1:
         return "cpus"
     cpus = list(union(row.cores))
-    if all(
+    apart = len(row.cores) == 1 and cpus[-1] - cpus[0] >= row.smt  # no neighbours: 11 + 59
+    if not apart and all(
         tuple(core) == tuple(cpus[i * row.smt : (i + 1) * row.smt])
         for i, core in enumerate(row.cores)
     ):

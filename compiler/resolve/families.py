@@ -27,7 +27,7 @@ from compiler.resolve.localities import (
     near_nics,
 )
 from compiler.resolve.types import ResolvedLane, ResolvedPart, Unmet
-from compiler.resolve.values import Size
+from compiler.resolve.values import Size, size_text
 from compiler.topology import Topology
 from compiler.words import counted, listed
 
@@ -101,7 +101,7 @@ def divide(
     small = [_too_small(lane, p, users) for p in places if p not in hosts]
     lane = replace(lane, notes=(*lane.notes, *small))
     if len(hosts) == 1:
-        return replace(lane, devices=hosts[0].gpus)
+        return _sized(replace(lane, devices=hosts[0].gpus), size_in(hosts[0]))
     parts, notes = [], list(lane.notes)
     for place in hosts:
         low, high = size_in(place)
@@ -114,6 +114,12 @@ def divide(
         parts=_by_name(parts),
         notes=tuple(notes),
     )
+
+
+def _sized(lane: ResolvedLane, size: Size) -> ResolvedLane:
+    """Return the lane with a size, which is what it asked for from now on."""
+    asked = replace(lane.cores.winner, value=size_text(size))
+    return replace(lane, min=size[0], max=size[1], cores=replace(lane.cores, winner=asked))
 
 
 def _spanning(lane: ResolvedLane, places: Sequence[Locality], topology: Topology) -> ResolvedLane:
@@ -146,7 +152,7 @@ def _part(
         if nics is None and any(nic.cpus for nic in topology.of_type("nic")):
             text = f"no NIC is near CPUs {place.cpus or 'of it'}: nic-local means every NIC there"
             notes.append(Degradation(about=name, kind="no-near-nic", message=text))
-    return ResolvedPart(name, low, high, place.gpus, nics)
+    return ResolvedPart(name, low, high, size_text((low, high)), place.gpus, nics)
 
 
 def _by_name(parts: Sequence[ResolvedPart]) -> tuple[ResolvedPart, ...]:
@@ -211,12 +217,13 @@ def _warn_of_whole(lane: ResolvedLane, user: User, places: Sequence[Locality], s
 
 
 def _too_small(lane: ResolvedLane, place: Locality, users: Sequence[User]) -> Degradation:
-    least = min(user.width for user in users if user.gpus_in(place))
+    """Name the engine that is least too wide; an intent need not mean every GPU of the locality."""
+    user = min((u for u in users if u.gpus_in(place)), key=lambda u: u.width - u.gpus_in(place))
     return Degradation(
         about=lane.name,
         kind="locality-too-small",
         message=(
-            f"{place.suffix} has {counted(len(place.gpus), 'GPU')}, and an engine uses {least} "
-            "(tensorParallel): it has no cores there"
+            f"{place.suffix} has {counted(user.gpus_in(place), 'GPU')}, and an engine uses "
+            f"{user.width} (tensorParallel): it has no cores there"
         ),
     )

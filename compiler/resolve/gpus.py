@@ -12,15 +12,18 @@ from compiler.model.intent import GpuModel, Intent
 def gpus_of(intent: Loaded[Intent], node: Loaded[NodeFacts], sink: Sink) -> frozenset[str]:
     """Return the ids of the GPUs that an intent may use; what the node lacks is an error.
 
-    An instance of a GPU (MIG) stands for the GPU: it is where that is.
+    An instance of a GPU (MIG), or of such an instance, stands for the GPU: it is where that is.
     """
     gpus = [d for d in node.model.spec.devices if d.type == "gpu"]
+    whole: dict[str, str] = {}
+    for device in node.model.spec.devices:  # a device comes after what it is a part of
+        whole[device.id] = device.id if device.parent is None else whole[device.parent]
     wanted = intent.model.spec.workload.gpus
     if isinstance(wanted, str):
         return frozenset(gpu.id for gpu in gpus if gpu.parent is None)
     chosen: set[str] = set()
     for i, item in enumerate(wanted):
-        hits = {gpu.parent or gpu.id for gpu in gpus if _is(gpu, item)}
+        hits = {whole[gpu.id] for gpu in gpus if _is(gpu, item)}
         if not hits:
             what = (
                 f'whose model contains "{item.model}"'

@@ -141,6 +141,8 @@ class ResolvedPart:
     """``chat@numa0``."""
     min: int
     max: int | None
+    cores: str
+    """Its size, for people."""
     devices: tuple[str, ...]
     """Ids of the GPUs of the locality that are meant."""
     nics: tuple[str, ...] | None = None
@@ -195,6 +197,7 @@ class ResolvedLane:
             name=part.name,
             min=part.min,
             max=part.max,
+            cores=replace(self.cores, winner=replace(self.cores.winner, value=part.cores)),
             devices=part.devices,
             nics=part.nics,
             divided=None,

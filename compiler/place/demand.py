@@ -1,0 +1,20 @@
+"""What a lane needs of a machine: a number of cores in one of several places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.place.reserve import Option
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A number of cores, from one of the options."""
+
+    cores: int
+    options: tuple[Option, ...]
+
+    @property
+    def wide(self) -> Option:
+        """All cells of its options."""
+        return self.options[0] if len(self.options) == 1 else frozenset().union(*self.options)
