@@ -103,7 +103,7 @@ def degraded(
         if not _some(word, lane, topology):
             how = f"drop {word}"
         if word == "same-llc" and _spans(row.about, resolution):
-            how = "drop same-llc" if lane.divided else how  # a share may fit into one cache
+            how = "drop same-llc"
             otherwise = "under require the lane would not be spread over the localities of its GPUs"
     return codes.DEGRADED.at(
         _written("prefer", word, members) or span,

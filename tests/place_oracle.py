@@ -5,7 +5,7 @@ Sets of cores are tuples of places in ``topology.cores``; everything is tried.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from itertools import combinations
 
@@ -120,27 +120,49 @@ class Oracle:
                     number += not near
         return number
 
-    def sets(self, lane: int, size: int, free: frozenset[int]) -> Iterator[Set]:
+    def sets(self, lane: int, size: int, free: frozenset[int], near: bool = False) -> Iterator[Set]:
         if lane < 0:  # housekeeping, or the spare core
             yield from combinations([i for i in self.effective if i in free], size)
             return
         request = self.requests[lane]
         member = request.member_of is not None and "gpu-local" in request.prefer
+        local = member and (near or size > request.min)  # it grows near its own GPUs only
         for cores in combinations(sorted(free), size):
-            if member and size > request.min and self.cost_of("gpu-local", request, cores):
-                continue  # it grows near its own GPUs only
+            if local and self.cost_of("gpu-local", request, cores):
+                continue
             if self.may(request, cores):
                 yield cores
 
     # -- several -------------------------------------------------------------------------------
 
-    def _fits(self, wanted: tuple[tuple[int, int], ...], free: frozenset[int]) -> bool:
+    def _fits(self, wanted: tuple[tuple[int, int, bool], ...], free: frozenset[int]) -> bool:
         if not wanted:
             return True
-        (lane, size), *rest = wanted
+        (lane, size, near), *rest = wanted
         return any(
-            self.fits(tuple(rest), free - set(cores)) for cores in self.sets(lane, size, free)
+            self.fits(tuple(rest), free - set(cores)) for cores in self.sets(lane, size, free, near)
         )
+
+    def rivals(self, lane: int) -> list[int]:
+        """Return the other members of a family that have cores near their GPUs in common."""
+        mine = self.near_cores(lane)
+        return [
+            j
+            for j, other in enumerate(self.requests)
+            if j != lane
+            and other.member_of == self.requests[lane].member_of is not None
+            and mine & self.near_cores(j)
+        ]
+
+    def near_cores(self, lane: int) -> set[int]:
+        request = self.requests[lane]
+        if "gpu-local" not in request.prefer:
+            return set()
+        return {
+            i
+            for i in self.everything
+            if self.may(request, (i,)) and self.near(i, request, "gpu") is True
+        }
 
     def housekeeping(self) -> int:
         n = len(self.effective)
@@ -152,12 +174,12 @@ class Oracle:
         """Return how it ends (apart, together, refused), housekeeping, and each lane's cores."""
         if not all(self.answerable(r) for r in self.requests):
             return ("refused", (), [])
-        minima = tuple((i, r.min) for i, r in enumerate(self.requests))
+        minima = tuple((i, r.min, False) for i, r in enumerate(self.requests))
         most = self.housekeeping() if explicit is None else explicit
         if len(self.effective) < most:
             return ("refused", (), [])
         for number in range(most, (1 if explicit is None else explicit) - 1, -1):
-            if self.fits(((-1, number), *minima), self.everything):
+            if self.fits(((-1, number, False), *minima), self.everything):
                 ranked = min(
                     (
                         cores
@@ -181,10 +203,18 @@ class Oracle:
     def lanes(self, free: frozenset[int]) -> list[Set]:
         sizes = [r.min for r in self.requests]
 
-        def fit(extra: tuple[tuple[int, int], ...]) -> bool:
-            return self.fits((*enumerate(sizes), *extra), free)
+        def fit(extra: tuple[tuple[int, int, bool], ...], near: Collection[int] = ()) -> bool:
+            return self.fits((*((j, n, j in near) for j, n in enumerate(sizes)), *extra), free)
 
-        spare = ((-1, 1),) if fit(((-1, 1),)) else ()
+        def held(members: list[int]) -> set[int]:
+            """Members at their minimum that can be near their GPUs, one after the other."""
+            found: set[int] = set()
+            for j in members:
+                if sizes[j] == self.requests[j].min and fit(spare, found | {j}):
+                    found.add(j)
+            return found
+
+        spare = ((-1, 1, False),) if fit(((-1, 1, False),)) else ()
         for bounded in (True, False):
             for tier in sorted({r.tier for r in self.requests}):
                 moved = True
@@ -195,20 +225,22 @@ class Oracle:
                             continue
                         if r.max is not None and sizes[i] >= r.max:
                             continue
+                        beside = held(self.rivals(i))
                         sizes[i] += 1
-                        if fit(spare):
+                        if fit(spare) and fit(spare, beside):
                             moved = True
                         else:
                             sizes[i] -= 1
         if all(size == r.min for size, r in zip(sizes, self.requests, strict=True)):
             spare = ()
+        near = held([i for i in range(len(sizes)) if self.rivals(i)])
         result: list[Set] = []
         for i, request in enumerate(self.requests):
-            later = (*((j, sizes[j]) for j in range(i + 1, len(sizes))), *spare)
+            later = (*((j, sizes[j], j in near) for j in range(i + 1, len(sizes))), *spare)
             best = min(
                 (
                     cores
-                    for cores in self.sets(i, sizes[i], free)
+                    for cores in self.sets(i, sizes[i], free, i in near)
                     if self.fits(later, free - set(cores))
                 ),
                 key=lambda cores: (self.cost(request, cores), cores),

@@ -263,11 +263,12 @@ def test_collect_writes_facts_that_validate_and_build(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     target = tmp_path / "policy/nodes/here.yaml"
+    target.parent.mkdir(parents=True)
     code, _, _ = call(capsys, "facts", "collect", "--name", "here", "--label", "a=b", "-o", target)
     assert code == 0
     code, out, _ = call(capsys, "facts", "validate", target)
     assert code == 0
-    assert "1 node facts checked" in out
+    assert "facts of 1 node checked: " in out
     assert "a: b" in target.read_text()
 
 

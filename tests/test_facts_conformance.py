@@ -196,7 +196,7 @@ def test_alone_each_file_makes_a_node_or_is_refused_with_what_is_missing(
             called.err,
         ), called.err
         assert f"{file}:1:1" in called.err
-        assert "= help: add what `lscpu -p=cpu,core,socket,node,cache` prints" in called.err
+        assert "= help: add what `lscpu -p=cpu,online,core,socket,node,cache` prints" in called.err
         assert called.err.endswith("nothing written\n")
         short.append(file)
     checked = call("validate", *sorted(tmp_path.glob("*.yaml")))

@@ -58,7 +58,7 @@ def test_order_names_sources_and_warnings_are_no_differences() -> None:
     assert diff.same_placement
     assert [(c.what, c.a, c.b) for c in diff.remarks] == [
         ("sources", "none", "sysfs"),
-        ("warning", "none", "something"),
+        ("warning", "not given", "something"),
     ]
 
 
@@ -82,9 +82,9 @@ SIMPLE: list[tuple[dict[str, Any], tuple[str, str, str, str]]] = [
      ("kernel", "schedExt state", "enabled", "unknown")),
     ({"kubelet": {"present": True}}, ("kubelet", "present", "no", "yes")),
     ({"virtualization": {"vm": True}}, ("virtualization", "vm", "unknown", "yes")),
-    ({"overrides": {"allowed": "0-27"}}, ("overrides", "allowed", "none", "0-27")),
+    ({"overrides": {"allowed": "0-27"}}, ("overrides", "allowed", "not given", "0-27")),
     ({"overrides": {"devices": ({"id": "gpu1", "numa": 0},)}},
-     ("overrides", "gpu1", "none", "numa 0")),
+     ("overrides", "gpu1", "not given", "numa 0")),
     ({"links": ({"a": "gpu0", "b": "nic0", "kind": "PHB"},)},
      ("links", "0000:01:00.0 and 0000:05:00.0", "unknown", "PHB")),
 ]  # fmt: skip
@@ -101,7 +101,7 @@ def test_one_thing_changed_is_named(
 
 def test_labels() -> None:
     a, b = node(spec_of(plain(2)), pool="x", zone="1"), node(spec_of(plain(2)), pool="y")
-    assert changes(a, b) == [("labels", "pool", "x", "y"), ("labels", "zone", "1", "none")]
+    assert changes(a, b) == [("labels", "pool", "x", "y"), ("labels", "zone", "1", "not given")]
 
 
 def test_cpus_that_went_offline_are_named_and_their_cores_are_not() -> None:
@@ -136,10 +136,10 @@ def test_caches_and_nodes() -> None:
     )
     b = facts([{"cpus": "0-3", "numa": 1}], online="0-3", numa={0: "", 1: "0-3"})
     assert changes(a, b) == [
-        ("caches", "of CPU 0-3", "level 3", "none"),
+        ("caches", "of CPU 0-3", "level 3", "not given"),
         ("caches", "CPUs whose cache is known", "0-3", "none"),
         ("numa", "node 0 cpus", "0-3", "none"),
-        ("numa", "node 1", "none", "cpus 0-3, role unknown"),
+        ("numa", "node 1", "not given", "cpus 0-3, role unknown"),
         ("numa", "node of CPU 0-3", "0", "1"),
     ]
 
@@ -171,7 +171,7 @@ def test_a_device_is_recognised_by_its_address_and_its_new_id_is_said() -> None:
     assert changes(a, b) == [
         ("devices", "0000:01:00.0 id", "gpu0", "gpu1"),
         ("devices", "0000:01:00.0 numa", "0", "unknown"),
-        ("devices", "0000:02:00.0", "none", "gpu gpu0"),
+        ("devices", "0000:02:00.0", "not given", "gpu gpu0, model unknown"),
     ]
     assert not diff_facts(a, b).same_placement
 
@@ -200,8 +200,8 @@ def test_two_addresses_are_two_devices_whatever_they_are_called() -> None:
     a = machine_with({"id": "gpu0", "type": "gpu", "bdf": "0000:01:00.0", "model": "X"})
     b = machine_with({"id": "gpu0", "type": "gpu", "bdf": "0000:02:00.0", "model": "X"})
     assert changes(a, b) == [
-        ("devices", "0000:01:00.0", "gpu gpu0 X", "none"),
-        ("devices", "0000:02:00.0", "none", "gpu gpu0 X"),
+        ("devices", "0000:01:00.0", "gpu gpu0, model X", "not given"),
+        ("devices", "0000:02:00.0", "not given", "gpu gpu0, model X"),
     ]
     assert diff_facts(a, b).same_fingerprint, "devices are no part of the CPU fingerprint"
 
@@ -210,8 +210,8 @@ def test_a_gpu_is_never_a_network_device() -> None:
     a = machine_with({"id": "dev0", "type": "gpu", "names": ("x",)})
     b = machine_with({"id": "dev0", "type": "nic", "names": ("x",)})
     assert changes(a, b) == [
-        ("devices", "dev0", "gpu dev0", "none"),
-        ("devices", "dev0", "none", "nic dev0"),
+        ("devices", "dev0", "gpu dev0, model unknown, PCI address unknown", "not given"),
+        ("devices", "dev0", "not given", "nic dev0, model unknown, PCI address unknown"),
     ]
 
 
@@ -241,6 +241,66 @@ def test_a_part_of_another_device() -> None:
     ]
 
 
+def test_devices_are_in_order_of_their_numbers() -> None:
+    nics = [{"id": f"nic{number}", "type": "nic"} for number in (10, 2, 1)]
+    assert [what for _, what, _, _ in changes(machine_with(), machine_with(*nics))] == [
+        "nic1",
+        "nic2",
+        "nic10",
+    ]
+
+
+# --- what one side does not know ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", ["arch", "llcs", "numa"])
+def test_what_one_does_not_know_makes_no_other_machine(part: str) -> None:
+    words = {"arch": "arch is", "llcs": "caches are", "numa": "NUMA nodes are"}[part] + " not known"
+    whole = spec_of(two_sockets())
+    less = {key: value for key, value in whole.items() if key != part}
+    key = {"llcs": "llc", "numa": "numa"}.get(part, "")
+    less["cores"] = tuple({k: v for k, v in row.items() if k != key} for row in whole["cores"])
+    a, b = two_sockets(), node(less)
+    for one, other, first in ((a, b, False), (b, a, True)):
+        diff = diff_facts(one, other)
+        assert [(i.message, i.unknown_in_a) for i in diff.incomparable] == [(words, first)]
+        assert diff.changes, "it is still said that one knows more"
+        assert diff.same_fingerprint
+        assert diff.same_placement
+    # The rest still counts.
+    fewer = {**less, "cpus": {**less["cpus"], "isolated": "0"}}
+    assert not diff_facts(a, node(fewer)).same_placement
+    assert not diff_facts(node(less), plain(4)).same_fingerprint
+
+
+def test_a_source_that_names_no_devices_may_not_have_looked() -> None:
+    looked = {"sources": ({"reader": "sysfs", "facts": ("cpus", "devices")},)}
+    gpu = {"id": "gpu0", "type": "gpu", "bdf": "0000:01:00.0"}
+    a = node({**spec_of(plain(4)), **looked, "devices": (gpu,)})
+    diff = diff_facts(a, plain(4))
+    assert [i.message for i in diff.incomparable] == [
+        "GPUs are not known",
+        "network devices are not known",
+    ]
+    assert diff.same_placement
+    # One that looked and found none says that there is none.
+    none = node({**spec_of(plain(4)), **looked})
+    assert diff_facts(a, none).incomparable == ()
+    assert not diff_facts(a, none).same_placement
+
+
+def test_what_both_do_not_know_is_no_difference() -> None:
+    less = {k: v for k, v in spec_of(plain(4)).items() if k != "arch"}
+    diff = diff_facts(node(less), node(less))
+    assert (diff.changes, diff.incomparable) == ((), ())
+
+
+def test_a_label_that_says_none_is_not_a_label_that_is_missing() -> None:
+    said, missing = node(spec_of(plain(2)), gpu="none"), node(spec_of(plain(2)))
+    assert changes(said, said) == []
+    assert changes(said, missing) == [("labels", "gpu", "none", "not given")]
+
+
 # --- properties ------------------------------------------------------------------------------
 
 
@@ -251,7 +311,8 @@ def test_a_difference_is_there_both_ways(a: NodeFacts, b: NodeFacts) -> None:
     assert sorted((c.section, c.what, c.b, c.a) for c in there.changes) == sorted(
         (c.section, c.what, c.a, c.b) for c in back.changes
     )
-    assert there.same_fingerprint == (facts_fingerprint(a) == facts_fingerprint(b))
+    if not there.incomparable:
+        assert there.same_fingerprint == (facts_fingerprint(a) == facts_fingerprint(b))
     assert there.same_placement == back.same_placement
     if not there.changes:
         assert there.same_fingerprint
@@ -325,12 +386,35 @@ def test_another_machine(policy: Path, capsys: pytest.CaptureFixture[str]) -> No
         "b": "new.yaml",
         "same": False,
         "samePlacement": False,
+        "notComparable": [],
         "fingerprint": {"same": False, "onlyA": ["arch x86_64"], "onlyB": ["arch aarch64"]},
         "differences": [
             {"section": "arch", "what": "arch", "a": "x86_64", "b": "aarch64"},
             {"section": "cpus", "what": "isolated", "a": "none", "b": "14-15"},
         ],
     }
+
+
+def test_arch_that_one_does_not_know_is_said_and_left_out(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (policy / "nodes/box.yaml").read_text()
+    (policy / "less.yaml").write_text(text.replace("  arch: x86_64\n", ""))
+    assert diff("box", "less.yaml") == 1
+    assert capsys.readouterr().out == (
+        "box -> less.yaml (box)\n"
+        "arch\n"
+        "  arch: x86_64 -> unknown\n"
+        "1 difference\n"
+        "not comparable: arch is not known in less.yaml (box)\n"
+        "fingerprint: the CPU parts are equal in the rest\n"
+        "placement: sees the same machine in the rest\n"
+    )
+    assert diff("less.yaml", "box", "--format", "json") == 1
+    data = json.loads(capsys.readouterr().out)
+    assert data["notComparable"] == [{"what": "arch", "unknownIn": "a"}]
+    assert data["fingerprint"] == {"same": True, "onlyA": [], "onlyB": []}
+    assert data["samePlacement"] is True
 
 
 def test_only_the_cpus_that_differ_are_picked_out(
@@ -352,12 +436,14 @@ def test_what_is_said_about_facts_is_shown_on_request_and_does_not_count(
     assert "odd\n" not in capsys.readouterr().out
     assert diff("box", "odd.yaml", "--all") == 0
     out = capsys.readouterr().out
-    assert "warnings\n  warning: none -> odd\n" in out
+    assert "warnings\n  warning: not given -> odd\n" in out
     assert "no difference\n" in out
     assert diff("box", "odd.yaml", "--all", "--format", "json") == 0
     data = json.loads(capsys.readouterr().out)
     assert data["same"] is True
-    assert data["remarks"] == [{"section": "warnings", "what": "warning", "a": "none", "b": "odd"}]
+    assert data["remarks"] == [
+        {"section": "warnings", "what": "warning", "a": "not given", "b": "odd"}
+    ]
 
 
 def test_long_values_are_cut_in_text_and_whole_in_json(

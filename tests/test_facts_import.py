@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from compiler.facts.importing import NodeError, Source, UnclearNodesError, by_no
 from compiler.facts.partial import Partial
 from compiler.model.facts import NodeFacts
 from compiler.source import parse_source
+from tests.policies import PROJECT
 from tests.sysfs_builder import SysfsBuilder
 
 Call = Callable[..., tuple[int, str, str]]
@@ -123,6 +125,7 @@ def test_files_of_one_node_become_one_document(call: Call) -> None:
 
 
 def test_the_name_comes_from_the_file_that_is_written(call: Call) -> None:
+    Path("nodes").mkdir()
     code, out, err = call("import", "lscpu.csv", "-o", "nodes/gpu-7.yaml")
     assert (code, out) == (0, "")
     assert "nodes/gpu-7.yaml: facts of gpu-7" in err
@@ -200,7 +203,7 @@ def test_without_cpus_the_command_that_gives_them_is_named(call: Call) -> None:
     assert (code, out) == (1, "")
     assert "error[TRC622]" in err
     assert "topo.txt (nvidia-smi topo)" in err
-    assert "lscpu -p=cpu,core,socket,node,cache" in err
+    assert "lscpu -p=cpu,online,core,socket,node,cache" in err
 
 
 def test_a_disagreement_is_a_warning_with_both_sources(call: Call) -> None:
@@ -464,3 +467,211 @@ def test_tools_are_asked_on_the_running_machine_only(
     assert asked == []
     assert call("collect", "--name", "a")[0] == 0
     assert asked == [1]
+
+
+# --- what is said to people --------------------------------------------------------------------
+
+
+def test_all_files_without_a_name_are_listed(call: Call) -> None:
+    fleet()
+    Path("more.txt").write_text(TOPO)
+    code, _, err = call("import", "fleet.yaml", "topo.txt", "more.txt", "-o", "nodes/")
+    assert code == 1
+    assert (
+        "error[TRC625]: 2 sources name no node ('topo.txt', 'more.txt'), and others name a, b, c\n"
+    ) in err
+    assert "etc/hostname" in err
+    assert not Path("nodes").exists()
+    many = [Source(f"{number}.txt", (Partial("lscpu", f"{number}.txt"),)) for number in range(30)]
+    named = [Source(name, (Partial("node", name, node=name),)) for name in ("a", "b")]
+    with pytest.raises(UnclearNodesError, match=r"^30 sources .*'19.txt' and 10 more\), and") as e:
+        by_node([*many, *named], name=None)
+    assert "'20.txt'" not in e.value.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "apiVersion: tierc.dev/v1alpha1\nkind: Intent  # of vllm\nmetadata: {name: x}\n",
+        '{"apiVersion": "tierc.dev/v1alpha1", "kind": "Intent"}',
+    ],
+)
+def test_a_document_of_the_policy_is_called_what_it_is(call: Call, text: str) -> None:
+    Path("vllm.yaml").write_text(text)
+    code, _, err = call("import", "vllm.yaml")
+    assert code == 1
+    assert "error[TRC621]: this is kind Intent, not facts\n" in err
+    assert "hwloc" not in err, "no list of formats"
+
+
+def test_a_kind_of_somebody_else_is_an_unknown_format(call: Call) -> None:
+    Path("x.yaml").write_text("apiVersion: example.com/v1\nkind: Intent\n")
+    assert "error[TRC621]: unknown format" in call("import", "x.yaml")[2]
+
+
+def test_binary_data_gets_help(call: Call) -> None:
+    Path("x.bin").write_bytes(b"\x7fELF\0\0text")
+    code, _, err = call("import", "x.bin")
+    assert code == 1
+    assert "error[TRC620]: is not text but binary data" in err
+    assert "= help: give the text that a tool printed, or a tar archive" in err
+
+
+def test_a_cell_that_is_no_number_says_what_to_do(call: Call) -> None:
+    Path("bad.csv").write_text(LSCPU.replace("3,3,1,1,", "3,3,1,one,"))
+    code, _, err = call("import", "bad.csv")
+    assert code == 1
+    assert "'one' in column NODE is no number\n --> bad.csv:8:1" in err
+    assert "lscpu -p=cpu,online,core,socket,node,cache" in err
+
+
+@pytest.mark.parametrize("name", ["me.tgz", "box.xml"])
+def test_validate_names_the_command_for_other_formats(call: Call, name: str) -> None:
+    Path(name).write_bytes(b"<topology/>" if name == "box.xml" else b"\x1f\x8b\x08")
+    code, out, err = call("validate", name)
+    assert code == 1
+    assert err == (
+        f"tierc: {name} cannot be used; tierc facts import reads formats other than NodeFacts\n"
+    )
+    assert out.splitlines()[-1] == "facts of 0 nodes checked: 1 error"
+
+
+def test_validate_of_other_documents_names_the_command(
+    call: Call,
+) -> None:
+    Path("tierc.yaml").write_text(PROJECT)
+    assert call("validate", "tierc.yaml") == (
+        2,
+        "",
+        "tierc: no NodeFacts document in the given files; tierc facts import reads other formats\n",
+    )
+
+
+def test_a_file_goes_only_into_a_directory_that_is_there(call: Call, tmp_path: Path) -> None:
+    code, _, err = call("import", "lscpu.csv", "--name", "a", "-o", "no such/dir/x.yaml")
+    assert code == 2
+    assert err == (
+        "tierc: cannot write no such/dir/x.yaml: there is no directory no such/dir; create it "
+        "(mkdir -p 'no such/dir'), or correct the name\n"
+    )
+    assert not Path("no such").exists()
+    machine(tmp_path / "root", "a")
+    code, _, err = call("collect", "--sysroot", "root", "-o", "missing/x.yaml")
+    assert code == 2
+    assert "there is no directory missing; create it" in err
+    assert not Path("missing").exists()
+    # A directory is made: the slash says that it is meant to be one.
+    assert call("import", "lscpu.csv", "--name", "a", "-o", "new/nodes/")[0] == 0
+    assert Path("new/nodes/a.yaml").is_file()
+
+
+def test_one_way_to_record_cpus_is_proposed_everywhere() -> None:
+    root = Path(__file__).parent.parent
+    found = {
+        match
+        for part in ("compiler", "docs", "README.md")
+        for path in ([root / part] if (root / part).is_file() else (root / part).rglob("*"))
+        if path.suffix in (".py", ".md", ".sh")
+        for match in re.findall(r"lscpu -p=[a-z,]+", path.read_text())
+    }
+    assert found == {"lscpu -p=cpu,online,core,socket,node,cache"}
+
+
+# --- files of two machines ---------------------------------------------------------------------
+
+
+def first_warning(err: str) -> str:
+    return next(line for line in err.splitlines() if line.startswith("warning"))
+
+
+def test_files_of_two_machines_under_one_name_are_named_first(call: Call) -> None:
+    few = "".join(
+        line for line in LSCPU.splitlines(True) if line[:2] not in ("4,", "5,", "6,", "7,")
+    )
+    Path("a-small.csv").write_text(few)
+    code, out, err = call("import", "a-small.csv", "lscpu.csv", "--name", "n")
+    assert code == 0
+    assert first_warning(err) == (
+        "warning[TRC623]: these files look like two machines: 4 CPUs in the one, 8 in the other"
+    )
+    assert "--> lscpu.csv:1:1" in err
+    assert "a-small.csv:1:1" in err
+    assert "leave out the files of the other machine" in err
+    (facts,) = documents(out)
+    assert facts.spec.warnings[0] == (
+        "a-small.csv and lscpu.csv: these files look like two machines: 4 CPUs in the one, 8 in "
+        "the other"
+    )
+
+
+def test_devices_that_are_elsewhere_look_like_another_machine(call: Call) -> None:
+    Path("far.txt").write_text(TOPO.replace("2-3,6-7", "64-67"))
+    _, _, err = call("import", "lscpu.csv", "far.txt", "--name", "n")
+    assert first_warning(err).endswith("CPUs 0-7 in the one, devices near CPUs 64-67 in the other")
+    # Nodes that do not exist.
+    Path("far.txt").write_text(TOPO.replace("2-3,6-7\t1", "2-3,6-7\t5"))
+    _, _, err = call("import", "lscpu.csv", "far.txt", "--name", "n")
+    assert first_warning(err).endswith("NUMA nodes 0, 1 in the one, devices on 5 in the other")
+
+
+def test_a_cpu_that_went_offline_makes_no_other_machine(call: Call) -> None:
+    Path("off.csv").write_text(LSCPU.replace("7,3,1,1,3:3:3:1\n", ""))
+    for files in (["lscpu.csv", "off.csv"], ["lscpu.csv", "topo.txt"]):
+        _, _, err = call("import", *files, "--name", "n")
+        assert "two machines" not in err
+
+
+# --- overrides of documents --------------------------------------------------------------------
+
+
+def overridden(path: str, text: str) -> None:
+    """Write facts of the machine with two GPUs at known addresses, and overrides."""
+    machine(Path(f"{path}.snap"), "n")
+    assert main(["facts", "import", f"{path}.snap", "-o", path]) == 0
+    Path(path).write_text(Path(path).read_text() + f"  overrides: {text}\n")
+
+
+def test_overrides_go_along_to_another_place(call: Call) -> None:
+    overridden("n.yaml", '{isolated: "3", devices: [{id: gpu1, numa: 0}]}')
+    code, out, err = call("import", "n.yaml", "lscpu.csv")
+    assert code == 0
+    assert "warning" not in err
+    (facts,) = documents(out)
+    kept = facts.spec.overrides
+    assert str(kept.isolated) == "3"
+    assert [(one.id, one.numa) for one in kept.devices] == [("gpu1", 0)]
+    # Into a file that has none.
+    assert call("import", "lscpu.csv", "--name", "n", "-o", "x.yaml")[0] == 0
+    assert call("import", "n.yaml", "-o", "x.yaml", "--force")[0] == 0
+    assert 'isolated: "3"' in Path("x.yaml").read_text().partition("overrides:")[2]
+
+
+def test_overrides_of_two_documents_are_dropped_loudly(call: Call) -> None:
+    overridden("a.yaml", '{isolated: "3"}')
+    overridden("b.yaml", '{isolated: "2"}')
+    code, out, err = call("import", "a.yaml", "b.yaml")
+    assert code == 0
+    assert "overrides: a.yaml, b.yaml have different ones; none is kept" in err
+    (facts,) = documents(out)
+    assert facts.spec.overrides.isolated is None
+
+
+def test_overrides_of_the_file_that_is_replaced_count_more(call: Call) -> None:
+    overridden("a.yaml", '{isolated: "3"}')
+    overridden("b.yaml", '{isolated: "2"}')
+    code, _, err = call("import", "a.yaml", "-o", "b.yaml", "--force")
+    assert code == 0
+    assert "those of this file are kept, and those of the sources are left out" in err
+    (facts,) = documents(Path("b.yaml").read_text())
+    assert str(facts.spec.overrides.isolated) == "2"
+
+
+def test_an_override_whose_device_moved_is_said(call: Call) -> None:
+    overridden("n.yaml", "{devices: [{id: gpu0, numa: 1}]}")
+    b = machine(Path("more"), "n")
+    b.pci("0000:03:00.0", code=0x030200, vendor=0x10DE, device=0x2330, numa=0)
+    code, out, err = call("import", "n.yaml", "more")
+    assert code == 0
+    assert "overrides.devices: gpu0 was 0000:17:00.0 and is 0000:03:00.0 now" in err
+    (facts,) = documents(out)
+    assert [one.id for one in facts.spec.overrides.devices] == ["gpu0"]

@@ -198,7 +198,7 @@ def test_without_cpus_or_cores_it_is_refused_with_the_command(
     with pytest.raises(ReadError) as caught:
         merge(partials, name="n")
     assert message in caught.value.message
-    for way in ("lscpu -p=cpu,core,socket,node,cache", "sys/devices/system", "--bundle"):
+    for way in ("lscpu -p=cpu,online,core,socket,node,cache", "sys/devices/system", "--bundle"):
         assert way in caught.value.help
 
 

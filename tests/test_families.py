@@ -130,6 +130,18 @@ class TestTwoSockets:
         assert lanes(plan) == {"chat@numa0": "2-7,18-23", "chat@numa1": "8-14,24-30"}
         assert not plan.degradations
 
+    @pytest.mark.parametrize("wide", ["gpu0", "gpu1"])
+    def test_a_member_grows_past_no_sibling_of_a_smaller_locality(
+        self, tmp_path: Path, wide: str
+    ) -> None:
+        """Housekeeping has two of the four cores near one GPU; the other is near eight."""
+        near = {True: "0-7,16-23", False: "0-3,16-19"}
+        both = [device(id, near[id == wide], bus=16 + i) for i, id in enumerate(("gpu0", "gpu1"))]
+        plan = planned(tmp_path, two_sockets(0, 0, both), chat(lane="cores: {min: 2, max: 8}"))
+        small = {"gpu0": "gpu1", "gpu1": "gpu0"}[wide]
+        assert lanes(plan) == {f"chat@{small}": "2-3,18-19", "chat@numa0": "4-7,20-23"}
+        assert not plan.degradations
+
     def test_other_words_do_not_make_families(self, tmp_path: Path) -> None:
         plan = planned(tmp_path, two_sockets(), chat("prefer: [same-llc, performance]"))
         assert list(lanes(plan)) == ["chat"]
@@ -576,6 +588,18 @@ class TestQuestions:
         assert "4 (asked for 2 in each locality)" in out
         assert "chat@numa1: CPUs 8-9,24-25, for processes with GPUs 0000:14:00.0" in out
         assert "gpu-local: met" in out
+
+    def test_of_a_family_whose_members_ask_for_different_sizes(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """One engine of 2 to 4 cores fits beside the GPU of node 0, three on node 1."""
+        text = chat(lane="", work=", instances: 3")
+        root = write(tmp_path, {"nodes/box.yaml": two_sockets(1, 3), "intents/a.yaml": text})
+        each = "asked for 2 to 4 in chat@numa0 and 6 to 12 in chat@numa1"
+        out = " ".join(self.explain(root, capsys, "--lane", "chat").split())
+        assert f"({each})" in out
+        out = self.explain(root, capsys, "--comm", "VLLM::EngineCor", "--cgroup", "chat.slice/a")
+        assert f"({each})" in " ".join(out.split())
 
     def test_of_a_member(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
         out = self.explain(root, capsys, "--lane", "chat@numa1")

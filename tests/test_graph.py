@@ -35,9 +35,10 @@ def test_a_higher_node_is_not_lowered() -> None:
     assert inherit({"low": 5, "high": 1}, [Need("low", "high", 0)])["high"].tier == 1
 
 
-def test_a_need_of_an_unknown_node_is_refused() -> None:
+@pytest.mark.parametrize("need", [Need("a", "nowhere", 1), Need("nowhere", "a", 1)])
+def test_a_need_of_or_by_an_unknown_node_is_refused(need: Need) -> None:
     with pytest.raises(KeyError, match="nowhere"):
-        inherit({"a": 1}, [Need("a", "nowhere", 1)])
+        inherit({"a": 1}, [need])
 
 
 @given(

@@ -119,15 +119,23 @@ SPREAD = (
 
 
 def test_a_share_of_a_spanning_lane_is_not_called_a_lane(tmp_path: Path) -> None:
-    text = intent("i", SPREAD.format(cores=10))
+    # Housekeeping has two of the eight cores of node 0, and either share has seven.
+    text = intent("i", SPREAD.format(cores=14))
     root = write(tmp_path, {"intents/a.yaml": text, "nodes/box.yaml": facts_yaml(CACHES)})
     found = [one for one in compiled(root)[1] if one.code == "TRC402"]
     rows = {one.message.split(" not met")[0]: one.help for one in found}
-    assert rows["lane i: its share i@numa0: same-llc"] == (
-        "lower the lane's cores, or drop same-llc; "
-        "under require the lane would not be spread over the localities of its GPUs"
+    assert rows["lane i: its share i@numa0: gpu-local"] == (
+        "lower the lane's cores, or drop gpu-local; under require it would be an error"
     )
     assert not any(row.startswith("lane i@") for row in rows)
+
+
+def test_the_caches_of_a_spanning_lane_are_told_once(tmp_path: Path) -> None:
+    # Either share has five cores, and a cache four: both are in two caches themselves.
+    text = intent("i", SPREAD.format(cores=10))
+    root = write(tmp_path, {"intents/a.yaml": text, "nodes/box.yaml": facts_yaml(CACHES)})
+    (found,) = [one for one in compiled(root)[1] if "same-llc" in one.message]
+    assert found.message.startswith("lane i: same-llc not met: 10 cores in 4 last-level caches: ")
 
 
 def test_no_smaller_size_is_advised_to_a_lane_that_spans(tmp_path: Path) -> None:

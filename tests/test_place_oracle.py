@@ -171,3 +171,48 @@ def test_lanes_near_many_devices(seed: int) -> None:
     lanes = rng.choice([1, 1, 2, 3])
     requests = [lane_of_devices(rng, f"l{i}", 6 // lanes) for i in range(lanes)]
     compare(machine, requests, 1)
+
+
+@given(st.integers(0, 2**48))
+@settings(max_examples=300)
+def test_members_whose_localities_overlap(seed: int) -> None:
+    """Two or three members, each near any cores, and at times a lane beside them."""
+    rng = Random(seed)
+    n = rng.randint(5, 9)
+    members = rng.choice([2, 2, 3])
+    machine = facts(
+        [{"cpus": [i], "llc": i * 2 // n, "numa": 0} for i in range(n)],
+        online=f"0-{n - 1}",
+        llcs={c: [i for i in range(n) if i * 2 // n == c] for c in range(2)},
+        numa={0: f"0-{n - 1}"},
+        devices=[
+            {
+                **gpu(f"gpu{m}", None),
+                "locality": {
+                    "cpus": [i for i in range(n) if rng.random() < chance],
+                    "scope": "numa",
+                },
+            }
+            for m in range(members)
+            for chance in [rng.choice([0.3, 0.6, 0.9])]
+        ],
+    )
+    words = rng.choice([("gpu-local",), ("same-llc", "gpu-local")])
+    requests = [
+        LaneRequest(
+            name=f"f@{m}",
+            tier=1,
+            order=0,
+            min=least,
+            max=rng.choice([least, least + 2, None]),
+            share="guarded",
+            prefer=words,
+            devices=(f"gpu{m}",),
+            member_of="f",
+        )
+        for m in range(members)
+        for least in [rng.randint(1, 2)]
+    ]
+    if rng.random() < 0.4:
+        requests.append(replace(random_lane(rng, "o", 2), tier=rng.choice([0, 2])))
+    compare(machine, requests, 1)

@@ -65,10 +65,11 @@ ALL = tuple(read_cases())
 
 
 def facts(name: str, changes: dict[str, str]) -> str:
-    """Return the facts of a node: 8 cores of two threads, with what the case changes.
+    """Return the facts of a node: 8 cores of two threads, 8 GPUs, with what the case changes.
 
     ``cpus``, ``cores`` and ``labels`` replace what the facts have; ``kubelet`` and ``overrides``
-    are added.  ``numa`` has the CPUs of two nodes, from either half of the cores.
+    are added.  ``numa`` has the CPUs of two nodes, from either half of the cores.  ``gpus`` is how
+    many there are, near the CPUs of the one; ``instances`` how many of ``gpu0`` (MIG).
     """
     text = BOX.replace("name: box", f"name: {name}")
     if (labels := changes.get("labels")) is not None:
@@ -82,11 +83,21 @@ def facts(name: str, changes: dict[str, str]) -> str:
         text = text.replace("cpus: 0-15", f"cpus: {cores[7 : cores.index(',')]}")
     if (numa := changes.get("numa")) is not None:
         text = _two_nodes(text, [CpuSet.parse(cpus) for cpus in YAML(typ="safe").load(numa)])
+    text = _gpus(text, int(changes.get("gpus", 8)), int(changes.get("instances", 0)))
     if (over := changes.get("overrides")) is not None:
         text += f"  overrides: {over}\n"
     if (kubelet := changes.get("kubelet")) is not None:
         text += f"  kubelet: {kubelet}\n"
     return text
+
+
+def _gpus(text: str, gpus: int, instances: int) -> str:
+    start, end = text.index("    - id: gpu0"), text.index("  kernel:")
+    one = text[start:end]
+    rows = [one.replace("gpu0", f"gpu{i}").replace("0:01:", f"0:{i + 1:02}:") for i in range(gpus)]
+    rows += [f"    - {{id: gpu0.{i}, type: gpu, parent: gpu0}}\n" for i in range(instances)]
+    text = text[:start] + "".join(rows) + text[end:]
+    return text if rows else text.replace("  devices:\n", "  devices: []\n")
 
 
 def _two_nodes(text: str, nodes: list[CpuSet]) -> str:
@@ -282,15 +293,15 @@ def test_examples_of_the_documentation_are_what_they_say(rule: Rule, tmp_path: P
 def example(text: str) -> tuple[str, dict[str, str], str]:
     """Return a documented example as documents, nodes and the project file.
 
-    Its parts are bodies of intents, CPUs or NUMA nodes of the machine, a demand's body, and what
-    ``enforce`` of the project is.
+    Its parts are bodies of intents, CPUs, NUMA nodes or GPUs of the machine, a demand's body, and
+    what ``enforce`` of the project is.
     """
     project = PROJECT
     changes: dict[str, str] = {}
     out: list[str] = []
     for part in text.split("---\n"):
         word, _, rest = part.partition(": ")
-        if word in ("cpus", "numa"):
+        if word in ("cpus", "numa", "gpus"):
             changes[word] = rest.strip()
         elif word == "demand":
             out.append(f"{HEAD}kind: Demand\nmetadata: {{name: measured}}\nspec: {rest}")

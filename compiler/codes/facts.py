@@ -241,7 +241,7 @@ A file given to `tierc facts import` is of no format that tierc understands, or 
 The format is told from the content, not from the name. What is understood is listed. A file
 should hold the whole output of one command, as it was printed.
 
-    lscpu -p=cpu,core,socket,node,cache > lscpu.csv
+    lscpu -p=cpu,online,core,socket,node,cache > lscpu.csv
     nvidia-smi topo -m > topo.txt
     tierc facts import lscpu.csv topo.txt -o nodes/gpu-7.yaml
 """,
@@ -257,8 +257,8 @@ are threads of one core, and how the node is called.
 Tables of GPUs, labels and counts of CPUs add to facts, they are none by themselves; and how CPUs
 pair up is never guessed.
 
-Add what `lscpu -p=cpu,core,socket,node,cache` prints on the node, a snapshot of its sysfs, or
-what `tierc facts collect --bundle OUT.tar.gz` writes there.
+Add what `lscpu -p=cpu,online,core,socket,node,cache` prints on the node, a snapshot of its
+sysfs, or what `tierc facts collect --bundle OUT.tar.gz` writes there.
 """,
 )
 SOURCES_DISAGREE: Final = Code(
@@ -344,7 +344,7 @@ reports it.
 Every machine has at least one node. Where they are not known, lanes are not kept inside one, and a
 device's NUMA node does not say which CPUs are near it.
 
-Import what `lscpu -p=cpu,core,socket,node,cache` prints there as well, or add `numa`.
+Import what `lscpu -p=cpu,online,core,socket,node,cache` prints there as well, or add `numa`.
 """,
 )
 LOCALITY_UNCERTAIN: Final = Code(

@@ -14,6 +14,7 @@ from compiler.commands.facts_output import (
     moved_overrides,
     parse_labels,
     replaced,
+    require_parent,
     write_all,
 )
 from compiler.commands.session import FINDINGS, OK, UsageError, fail, use_color
@@ -24,9 +25,10 @@ from compiler.facts.files.bundle import write_bundle
 from compiler.facts.validate import validate
 from compiler.facts.validate_strict import validate_strict
 from compiler.model.facts import NodeFacts
-from compiler.reading.files import read_bytes
+from compiler.reading.files import SUFFIXES, read_bytes
 from compiler.report.text import render_text, summary
 from compiler.source import SourceFile, parse_source
+from compiler.words import counted
 
 
 def run_collect(
@@ -59,6 +61,8 @@ def run_collect(
         old = None if out is None else replaced(out, force=force)
         if bundle is not None and is_there(bundle) and not force:
             raise UsageError(f"{bundle} exists; give --force to replace it")
+        if out is not None:
+            require_parent(out)
         live = sysroot.resolve() == Path("/")
         found = gather(sysroot, name=name, live=live, tools=tools, bundle=bundle is not None)
         if bundle is not None and found.bundle is not None:
@@ -123,6 +127,7 @@ def run_validate(paths: Sequence[Path], color: str, *, strict: bool) -> int:
     check = validate_strict if strict else validate
     sink = Sink()
     files: dict[str, SourceFile] = {}
+    foreign: list[str] = []
     checked = 0
     for path in paths:
         if not path.is_file():
@@ -132,18 +137,28 @@ def run_validate(paths: Sequence[Path], color: str, *, strict: bool) -> int:
             continue
         file = parse_source(path.as_posix(), data, sink)
         files[file.path] = file
+        before = checked
         for document in file.documents:
             loaded = decode(document, sink)
             if loaded is not None and isinstance(loaded.model, NodeFacts):
                 check(Loaded(loaded.model, loaded.doc), sink)
                 checked += 1
+        if checked == before and path.suffix not in SUFFIXES:
+            foreign.append(path.as_posix())
     findings = sink.sorted()
     if not checked and not findings:
-        return fail("no NodeFacts document in the given files")
+        return fail(
+            "no NodeFacts document in the given files; tierc facts import reads other formats"
+        )
     lines = {name: file.lines for name, file in files.items()}
     text = render_text(findings, lines.get, color=use_color(color, sys.stdout))
     if text:
         print(text)
-    print(f"{checked} node facts checked: {summary(findings, 0)}")
+    for name in foreign:
+        print(
+            f"tierc: {name} cannot be used; tierc facts import reads formats other than NodeFacts",
+            file=sys.stderr,
+        )
+    print(f"facts of {counted(checked, 'node')} checked: {summary(findings, 0)}")
     bar = Severity.WARNING if strict else Severity.ERROR
     return FINDINGS if any(found.severity >= bar for found in findings) else OK

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -45,6 +45,8 @@ class NodeFindings:
 
     _findings: dict[tuple[str, str], Diagnostic] = field(default_factory=dict)
     _nodes: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    _first: set[str] = field(default_factory=set)
+    _last: set[str] = field(default_factory=set)
 
     def merged(self, merged: Merged, sources: Sequence[Source]) -> None:
         """Add disagreements and remarks of one node, at the sources they are about."""
@@ -54,6 +56,16 @@ class NodeFindings:
             return _place(argument.get(file or "", sources[0].name), file or "", line)
 
         node = merged.facts.metadata.name
+        if (two := merged.two) is not None:
+            first = codes.SOURCES_DISAGREE.at(
+                place(two.other.file),
+                two.message,
+                related=[Related(place(two.one.file), "the one")],
+                help="leave out the files of the other machine, or import those of each machine "
+                "under its own name",
+            )
+            self._add(first, node)
+            self._first.add(first.message)
         for found in merged.disagreements:
             self._add(
                 codes.SOURCES_DISAGREE.at(
@@ -89,13 +101,19 @@ class NodeFindings:
             told.update(nodes)
             sink.add(replace(finding, nodes=tuple(nodes) if several else ()))
         if left:
-            sink.add(
-                codes.SOURCE_NOTE.at(
-                    Span.of_file(left[0].span.path),
-                    f"{counted(len(left), 'more warning')}; the facts keep up to 64 of each node "
-                    "in `warnings`",
-                )
+            message = (
+                f"{counted(len(left), 'more warning')}; the facts keep up to 64 of each node in "
+                "`warnings`"
             )
+            self._last.add(message)
+            sink.add(codes.SOURCE_NOTE.at(Span.of_file(left[0].span.path), message))
+
+    def ordered(self, findings: Iterable[Diagnostic]) -> list[Diagnostic]:
+        """Return findings as they are, but what puts all others in doubt first, counts last."""
+        return sorted(findings, key=lambda one: self._rank(one.message))
+
+    def _rank(self, message: str) -> int:
+        return 0 if message in self._first else 2 if message in self._last else 1
 
 
 def tell_failures(
@@ -154,9 +172,9 @@ def _place(source: str, file: str, line: int | None) -> Span:
     return span_of(source, None)
 
 
-def print_findings(sink: Sink, color: str) -> None:
+def print_findings(sink: Sink, said: NodeFindings, color: str) -> None:
     """Print what was found, with the lines it is about."""
-    findings = sink.sorted()
+    findings = said.ordered(sink.sorted())
     if not findings:
         return
     cache: dict[str, Sequence[str] | None] = {}

@@ -23,6 +23,7 @@ from compiler.commands.facts_output import (
     moved_overrides,
     parse_labels,
     replaced,
+    require_parent,
     write_all,
 )
 from compiler.commands.session import FINDINGS, OK, UsageError, fail
@@ -32,6 +33,7 @@ from compiler.facts.merge import Merged
 from compiler.facts.merge.name import is_node_name
 from compiler.facts.partial import ReadError, UnknownFormatError
 from compiler.facts.sniff import read_path
+from compiler.model.facts import Overrides
 from compiler.words import counted
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -91,7 +93,7 @@ def run_import(
         merged = _merged(job, sink, said)
         if sink.has_errors:
             said.tell(sink)
-            print_findings(sink, color)
+            print_findings(sink, said, color)
             print("nothing written", file=sys.stderr)
             return FINDINGS
         targets = _targets(job, merged)
@@ -107,7 +109,7 @@ def run_import(
             place = f" {error.filename}" if error.filename else f" {job.out}"
             return fail(f"nothing written: cannot write{place}: {(error.strerror or '').lower()}")
     said.tell(sink)
-    print_findings(sink, color)
+    print_findings(sink, said, color)
     if job.out is None:
         sys.stdout.write("---\n".join(text for _, text in texts))
     for path, one in zip(targets, merged, strict=True):
@@ -167,11 +169,12 @@ def _targets(job: _Job, merged: Sequence[Merged]) -> list[Path | None]:
     """Return the file of each node; None: standard output.
 
     Raises:
-        UsageError: several nodes would go into one file.
+        UsageError: several nodes would go into one file, or its directory is not there.
     """
     if job.out is None:
         return [None for _ in merged]
     if not job.is_directory and len(merged) == 1:
+        require_parent(job.out)
         return [job.out]
     if not job.is_directory and (job.out.suffix in _SUFFIXES or os.path.exists(job.out)):
         raise UsageError(
@@ -196,6 +199,14 @@ def _text(job: _Job, path: Path | None, merged: Merged, said: NodeFindings) -> s
         )
     for warning in moved_overrides(old, merged.facts):
         said.warn(name, Span.of_file(str(path)), warning)
+    theirs = merged.facts.spec.overrides
+    kept = Overrides() if old is None else old.spec.overrides
+    if Overrides() not in (theirs, kept) and theirs != kept:
+        said.warn(
+            name,
+            Span.of_file(str(path)),
+            "overrides: those of this file are kept, and those of the sources are left out",
+        )
     try:
         return checked_yaml(completed(merged.facts, old, job.labels))
     except UsageError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from compiler.commands.session import UsageError
 from compiler.decode import decode
 from compiler.diagnostics import Severity, Sink
 from compiler.facts.write import facts_yaml
-from compiler.model.facts import NodeFacts
+from compiler.model.facts import NodeFacts, Overrides
 from compiler.source import parse_source, read_source
 
 
@@ -68,13 +69,31 @@ def is_there(path: Path) -> bool:
         raise UsageError(f"cannot write {path}: {(error.strerror or '').lower()}") from error
 
 
+def require_parent(path: Path) -> None:
+    """Refuse to write a file into a directory that is not there: its name may be a mistake.
+
+    Raises:
+        UsageError: there is no such directory.
+    """
+    parent = path.parent
+    if is_there(path) or is_there(parent):
+        return
+    raise UsageError(
+        f"cannot write {path}: there is no directory {parent}; create it (mkdir -p "
+        f"{shlex.quote(str(parent))}), or correct the name"
+    )
+
+
 def completed(facts: NodeFacts, old: NodeFacts | None, labels: Mapping[str, str]) -> NodeFacts:
-    """Add labels, and what people wrote into the file that is replaced."""
+    """Add labels, and what people wrote into the file that is replaced.
+
+    Its overrides count more than those of documents that are imported.
+    """
     kept = old.metadata.labels if old is not None else {}
     labels = {**kept, **facts.metadata.labels, **labels}
     meta = facts.metadata.model_copy(update={"labels": labels})
     spec = facts.spec
-    if old is not None:
+    if old is not None and old.spec.overrides != Overrides():
         spec = spec.model_copy(update={"overrides": old.spec.overrides})
     return facts.model_copy(update={"metadata": meta, "spec": spec})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.decode import Loaded
-from compiler.explain.reasons import member_text, planned, tier_reasons
+from compiler.explain.reasons import asked_text, member_text, planned, tier_reasons
 from compiler.model.intent import Intent
 from compiler.pipeline import CompiledClass
 from compiler.plan import Lane
@@ -232,8 +232,8 @@ def explain_lane(group: CompiledClass, ladder: Ladder, node: str, lane: str) -> 
         node=node,
         lane=lane,
         cpus=str(plan.cpus_of(lane)),
-        cores=f"{sum(one.cores for one in found)} (asked for {asked.cores.value}"
-        + (" in each locality)" if family else ")"),
+        cores=f"{sum(one.cores for one in found)} "
+        f"(asked for {asked_text(asked, ' in each locality' if family else None)})",
         share=" and ".join(sorted({one.share for one in found})),
         tier=ladder.name(got.tier),
         family=None if family else got.family,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from compiler.pipeline import CompiledClass
 from compiler.plan import Lane, NodePlan, Unit
 from compiler.policy import Ladder
-from compiler.resolve.types import Resolution, ResolvedUnit
-from compiler.words import counted
+from compiler.resolve.types import Resolution, ResolvedLane, ResolvedUnit
+from compiler.words import counted, listed
 
 
 def tier_reasons(unit: ResolvedUnit, resolution: Resolution, ladder: Ladder) -> tuple[str, ...]:
@@ -40,7 +40,7 @@ def cpu_reasons(unit: Unit, group: CompiledClass) -> tuple[str, ...]:
         lane = next(r for r in group.resolution.lanes if r.name == unit.lane)
         got = plan.lanes_of(unit.lane)
         family = got[0].family is not None
-        asked = f"asked for {lane.cores.value}" + (" each" if family else "")
+        asked = asked_text(lane, " each" if family else None)
         words = ", ".join(
             (*(f"require {w}" for w in lane.require), *(f"prefer {w}" for w in lane.prefer))
         )
@@ -49,7 +49,7 @@ def cpu_reasons(unit: Unit, group: CompiledClass) -> tuple[str, ...]:
         where = f" in {counted(len(got), 'member')}" if family else ""
         names = {unit.lane, *(part.name for part in lane.parts)}
         return (
-            f"lane {unit.lane}: {size}{where} ({asked}), "
+            f"lane {unit.lane}: {size}{where} (asked for {asked}), "
             f"{shares}" + (f", {words}" if words else "") + f", {lane.span}",
             *(f"{d.about}: {d.message}" for d in plan.degradations if d.about in names),
         )
@@ -58,6 +58,21 @@ def cpu_reasons(unit: Unit, group: CompiledClass) -> tuple[str, ...]:
     if unit.cpus == plan.machine.effective:
         return (f"CPUs {unit.cpus}: no boundary",)
     return (f"CPUs {unit.cpus}: outside lanes that outrank it",)
+
+
+def asked_text(lane: ResolvedLane, each: str | None) -> str:
+    """Return the size that was asked for; of a family that of its members.
+
+    Args:
+        lane: the lane or family.
+        each: None for a lane that is one; else the words behind a size that all members have.
+    """
+    if each is None:
+        return lane.cores.value
+    sizes = {part.cores for part in lane.parts}
+    if len(sizes) == 1:
+        return f"{sizes.pop()}{each}"
+    return listed([f"{part.cores} in {part.name}" for part in lane.parts])
 
 
 def member_text(lane: Lane) -> str:

@@ -27,7 +27,11 @@ def decode(data: bytes) -> str:
                 raise ReadError("is damaged UTF-16", help="save it as UTF-8") from None
     data = data.removeprefix(codecs.BOM_UTF8).rstrip(b"\0")
     if b"\0" in data:
-        raise ReadError("is not text but binary data")
+        raise ReadError(
+            "is not text but binary data",
+            help="give the text that a tool printed, or a tar archive (plain, gzip, bzip2 or xz); "
+            "unpack others, such as zip, first",
+        )
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

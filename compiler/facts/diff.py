@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.cpuset import CpuSet
-from compiler.facts.diff_devices import device_changes, link_changes
-from compiler.facts.diff_values import Change, changed, fields
+from compiler.facts.diff_devices import device_changes, link_changes, numbered
+from compiler.facts.diff_unknown import Incomparable, comparable, incomparable, same_placement
+from compiler.facts.diff_values import NOT_GIVEN, Change, changed, fields
 from compiler.facts.fingerprint import facts_fingerprint_text
 from compiler.model.facts import FactsSpec, NodeFacts
-from compiler.topology import topology_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class FactsDiff:
 
     Attributes:
         changes: by section, sections in the order of the model.
+        incomparable: what only one of the two knows; the fingerprint and placement are judged by
+            the rest, as a node leaves out what facts do not know.
         fingerprint_a, fingerprint_b: lines of the CPU part of the fingerprint that only one has;
             both empty: the parts are equal, so that a plan for one may be applied to the other.
         same_placement: whether placement sees the same machine, device names included.
@@ -30,6 +32,7 @@ class FactsDiff:
     """
 
     changes: tuple[Change, ...]
+    incomparable: tuple[Incomparable, ...]
     fingerprint_a: tuple[str, ...]
     fingerprint_b: tuple[str, ...]
     same_placement: bool
@@ -59,21 +62,24 @@ def diff_facts(a: NodeFacts, b: NodeFacts) -> FactsDiff:
         *fields("virtualization", "", left.virtualization, right.virtualization),
         *_overrides(left, right),
     )
-    text_a = facts_fingerprint_text(a).splitlines()
-    text_b = facts_fingerprint_text(b).splitlines()
+    apart = incomparable(a, b)
+    one, other = (comparable(facts, apart) for facts in (a, b))
+    text_a = facts_fingerprint_text(one).splitlines()
+    text_b = facts_fingerprint_text(other).splitlines()
     in_a, in_b = set(text_a), set(text_b)
     return FactsDiff(
         changes=changes,
+        incomparable=apart,
         fingerprint_a=tuple(line for line in text_a if line not in in_b),
         fingerprint_b=tuple(line for line in text_b if line not in in_a),
-        same_placement=topology_of(a) == topology_of(b),
+        same_placement=same_placement(one, other),
         remarks=tuple(_remarks(left, right)),
     )
 
 
 def _labels(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Change]:
     for key in sorted({*a, *b}):
-        yield from changed("labels", key, a.get(key), b.get(key), missing="none")
+        yield from changed("labels", key, a.get(key), b.get(key), missing=NOT_GIVEN)
 
 
 def _cores(a: FactsSpec, b: FactsSpec) -> Iterator[Change]:
@@ -157,22 +163,26 @@ def _distances(spec: FactsSpec, row: Sequence[int]) -> str | None:
 
 
 def _overrides(a: FactsSpec, b: FactsSpec) -> Iterator[Change]:
-    yield from fields("overrides", "", a.overrides, b.overrides, skip=("devices",), missing="none")
+    yield from fields(
+        "overrides", "", a.overrides, b.overrides, skip=("devices",), missing=NOT_GIVEN
+    )
     mine, theirs = ({one.id: one for one in spec.overrides.devices} for spec in (a, b))
-    for id_ in sorted({*mine, *theirs}):
+    for id_ in sorted({*mine, *theirs}, key=numbered):
         yield from fields(
-            "overrides", id_, mine.get(id_), theirs.get(id_), skip=("id",), missing="none"
+            "overrides", id_, mine.get(id_), theirs.get(id_), skip=("id",), missing=NOT_GIVEN
         )
 
 
 def _remarks(a: FactsSpec, b: FactsSpec) -> Iterator[Change]:
     readers = [sorted({one.reader for one in spec.sources}) for spec in (a, b)]
-    yield from changed("sources", "sources", tuple(readers[0]), tuple(readers[1]), missing="none")
+    yield from changed(
+        "sources", "sources", tuple(readers[0]), tuple(readers[1]), missing=NOT_GIVEN
+    )
     for warning in sorted({*a.warnings} ^ {*b.warnings}):
         yield from changed(
             "warnings",
             "warning",
             warning if warning in a.warnings else None,
             warning if warning in b.warnings else None,
-            missing="none",
+            missing=NOT_GIVEN,
         )

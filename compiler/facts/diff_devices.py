@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from compiler.facts.bdf import bdf_key
-from compiler.facts.diff_values import Change, changed, fields
+from compiler.facts.diff_values import NOT_GIVEN, Change, changed, fields
 from compiler.model.facts import Device, FactsSpec
+
+_Numbered = tuple[tuple[tuple[str, int], ...], str]
+
+_DIGITS: Final = re.compile(r"([0-9]{1,18})", re.ASCII)
 
 
 def device_changes(a: Sequence[Device], b: Sequence[Device]) -> Iterator[Change]:
@@ -20,11 +25,11 @@ def device_changes(a: Sequence[Device], b: Sequence[Device]) -> Iterator[Change]
         what = _called(one, other)
         if one is None or other is None:
             there = [None if d is None else _said(d) for d in (one, other)]
-            yield from changed("devices", what, *there, missing="none")
+            yield from changed("devices", what, *there, missing=NOT_GIVEN)
             continue
         yield from fields("devices", what, one, other, skip=("parent",))
         yield from changed(
-            "devices", f"{what} parent", _parent(one, a), _parent(other, b), missing="none"
+            "devices", f"{what} parent", _parent(one, a), _parent(other, b), missing=NOT_GIVEN
         )
 
 
@@ -35,7 +40,11 @@ def _called(one: Device | None, other: Device | None) -> str:
 
 
 def _said(device: Device) -> str:
-    return " ".join(part for part in (device.type, device.id, device.model) if part)
+    """Return what a device that only one side has is, and what is not known of it."""
+    parts = [f"{device.type} {device.id}", f"model {device.model or 'unknown'}"]
+    if device.bdf is None:
+        parts.append("PCI address unknown")
+    return ", ".join(parts)
 
 
 def _parent(device: Device, devices: Sequence[Device]) -> str | None:
@@ -85,9 +94,17 @@ def _may_be(one: Device, other: Device) -> bool:
     return one.uuid is None or other.uuid is None or one.uuid == other.uuid
 
 
-def _place(pair: tuple[Device | None, Device | None]) -> tuple[bool, tuple[int, ...], str]:
+def _place(pair: tuple[Device | None, Device | None]) -> tuple[bool, tuple[int, ...], _Numbered]:
     called = _called(*pair)
-    return not bdf_key(called), bdf_key(called), called
+    return not bdf_key(called), bdf_key(called), numbered(called)
+
+
+def numbered(name: str) -> _Numbered:
+    """Return a key that orders names by the numbers in them: nic2 before nic10."""
+    parts = _DIGITS.split(name)
+    return tuple(
+        (part, int(digits)) for part, digits in zip(parts[::2], [*parts[1::2], "0"], strict=True)
+    ), name
 
 
 def link_changes(a: FactsSpec, b: FactsSpec) -> Iterator[Change]:
@@ -95,9 +112,11 @@ def link_changes(a: FactsSpec, b: FactsSpec) -> Iterator[Change]:
     pairs = _pairs(a.devices, b.devices)
     mine = _links(a, {one.id: _called(one, other) for one, other in pairs if one is not None})
     theirs = _links(b, {other.id: _called(one, other) for one, other in pairs if other is not None})
-    for ends in sorted({*mine, *theirs}):
+    for ends in sorted({*mine, *theirs}, key=lambda ends: [numbered(end) for end in ends]):
         yield from changed("links", " and ".join(ends), mine.get(ends), theirs.get(ends))
 
 
 def _links(spec: FactsSpec, names: Mapping[str, str]) -> dict[tuple[str, ...], str]:
-    return {tuple(sorted((names[one.a], names[one.b]))): one.kind for one in spec.links}
+    return {
+        tuple(sorted((names[one.a], names[one.b]), key=numbered)): one.kind for one in spec.links
+    }

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from pydantic import BaseModel
 
 from compiler.cpuset import CpuSet
 from compiler.facts.write import cpu_list
+
+NOT_GIVEN: Final = "not given"
+"""A value that is not there, and is not unknown for that: a label, an override, a device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +22,8 @@ class Change:
     Attributes:
         section: the part of the model.
         what: the fact, such as ``online`` or ``0000:1b:00.0 numa``.
-        a, b: its values in words; ``unknown`` or ``none`` where there is no value.
+        a, b: its values in words; ``unknown`` or ``not given`` where there is no value.  ``none``
+            is an empty list, or a text that says so.
         only_a, only_b: of CPU lists, the CPUs that only one of them has; else empty.
     """
 
@@ -79,7 +84,7 @@ def fields(
     if a is None or b is None:
         said = [None if one is None else _shown(one, skip, missing) for one in (a, b)]
         yield from changed(
-            section, what or section, *said, missing=missing if what == "" else "none"
+            section, what or section, *said, missing=missing if what == "" else NOT_GIVEN
         )
         return
     for name in type(a).model_fields:

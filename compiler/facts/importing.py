@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from compiler.facts.merge import Merged, merge
 from compiler.facts.merge.order import ranked
 from compiler.facts.partial import Partial, ReadError
 from compiler.facts.shown import shown
+
+_NAMELESS: Final = 20
+"""Sources without a name that a message lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +93,18 @@ def _of_many(sources: Sequence[Source]) -> dict[str | None, tuple[Source, ...]]:
         return {names[0] if names else None: tuple(sources)}
     nameless = [one.name for one in sources if any(p.node is None for p in one.partials)]
     if nameless:
+        what = "names no node, and other sources name"
+        if len(nameless) > 1:
+            which = ", ".join(map(shown, nameless[:_NAMELESS]))
+            rest = len(nameless) - _NAMELESS
+            more = f" and {rest} more" if rest > 0 else ""
+            what = f"{len(nameless)} sources name no node ({which}{more}), and others name"
         raise UnclearNodesError(
-            f"names no node, and other sources name {_some(names)}",
+            f"{what} {_some(names)}",
             source=nameless[0],
             help="give --name NODE to say that all files are of one node, or import the files of "
-            "each node by themselves",
+            "each node by themselves; an archive of a machine names it by proc/sys/kernel/hostname "
+            "or etc/hostname in it",
         )
     groups: dict[str | None, tuple[Source, ...]] = {}
     for name in names:

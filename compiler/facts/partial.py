@@ -13,7 +13,10 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from compiler.cpuset import CpuSet
-from compiler.model.facts import CoreKind, Kernel, Kubelet, Virtualization
+from compiler.model.facts import CoreKind, Kernel, Kubelet, Overrides, Virtualization
+
+LSCPU: Final = "lscpu -p=cpu,online,core,socket,node,cache"
+"""The recording of CPUs that says most; messages propose it."""
 
 DeviceType = Literal["gpu", "nic", "other"]
 Confidence = Literal["measured", "inferred", "suspect", "unknown"]
@@ -181,6 +184,8 @@ class Partial:
         notes: what was odd.
         merged: whether it is from a NodeFacts document: what it says of localities was concluded
             from all sources of then, and its notes name their sources.
+        overrides: what the operator wrote into such a document; None: nothing.
+        overridden: the PCI address, else the UUID, of each device that they name, by its id there.
     """
 
     reader: str
@@ -210,3 +215,5 @@ class Partial:
     virtualization: Virtualization | None = None
     notes: tuple[Note, ...] = ()
     merged: bool = False
+    overrides: Overrides | None = None
+    overridden: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

@@ -122,6 +122,11 @@ def read_text(text: Text, formats: Sequence[Format]) -> Reading:
     if len(claims) > 1:
         titles = " and ".join(one.title for one in claims)
         raise UnknownFormatError(f"looks like {titles} at once", help="keep one output in one file")
+    if not claims and (other := nodefacts.other_kind(text.text)) is not None:
+        raise UnknownFormatError(
+            f"this is kind {other}, not facts",
+            help="leave it out; tierc lint checks documents of the policy",
+        )
     if not claims:
         raise UnknownFormatError(
             "unknown format",

@@ -4,7 +4,8 @@ A demand is a number of cores from any *one* of its options, each a set of cells
 option; ``require: [same-llc]`` has one per cache, ``prefer: [isolated]`` has two.  With the
 options chosen the question is a transport problem, answered by augmenting paths; the choice of
 options is a depth-first search that gives up a branch as soon as the transport problem fails with
-undecided demands widened to the union of their options.
+undecided demands widened to the union of their options.  Before it begins, options that nothing
+can come of are counted out (:mod:`compiler.place.narrow`).
 """
 
 from __future__ import annotations

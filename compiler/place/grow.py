@@ -5,7 +5,7 @@ Sizes are settled before any set is chosen, so that a lane's set is the best of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -25,6 +25,9 @@ class Sizes:
     """One way to meet the sizes, and the spare core where there is one."""
     stopped: bool
     """Whether a step of growth was given up because the search was cut short."""
+    near: frozenset[int] = frozenset()
+    """Members of a family at their minimum that have to lie where they could grow: a sibling
+    that may lie there too would push them off."""
 
 
 def grow(
@@ -36,7 +39,8 @@ def grow(
     first, then those that take the rest; in both rounds a higher tier grows as far as it can
     before a lower one, and lanes of one tier take a core each in turn.  A step is taken when all
     lanes still fit and, if the minima leave one, a core is left over for work without a lane.  A
-    member of a family that prefers ``gpu-local`` grows only as long as all of it can be near.
+    member of a family that prefers ``gpu-local`` grows only as long as all of it can be near, and
+    pushes no sibling off its GPUs that is at its minimum and could lie there.
     """
     least = [aim.request.min for aim in aims]
     sizes = list(least)
@@ -52,12 +56,21 @@ def grow(
     if flow is None:  # the search that found the minima was luckier
         return Sizes(tuple(sizes), False, tuple(minima), True)
 
+    more = [spare] if extra else []
+    rivals = _rivals(aims)
+
     def one_more(i: int, flow: Flow, effort: Effort) -> Flow | None:
+        beside = [j for j in rivals[i] if sizes[j] == least[j]]
+        if beside:
+            kept = _near(cells, free, aims, sizes, beside, more, limit)
+            wanted = demands_of(aims, [size + (j == i) for j, size in enumerate(sizes)], kept)
+            if Flow.of(cells, free, [*wanted, *more], effort) is None:
+                return None
         if sizes[i] > least[i] or aims[i].grown == aims[i].options:
             return flow if flow.grow(i, effort) else None
         # beyond its minimum it may lie in fewer places
-        wanted = [aim.demand(sizes[j] + (j == i)) for j, aim in enumerate(aims)]
-        return Flow.of(cells, free, [*wanted, spare] if extra else wanted, effort)
+        wanted = demands_of(aims, [size + (j == i) for j, size in enumerate(sizes)])
+        return Flow.of(cells, free, [*wanted, *more], effort)
 
     for limited in (True, False):
         growing = [i for i, aim in enumerate(aims) if (aim.request.max is not None) is limited]
@@ -78,5 +91,60 @@ def grow(
                     stopped |= effort.spent and i not in again
                 turn = again
     if sizes == least:
-        return Sizes(tuple(sizes), False, tuple(minima), stopped)
-    return Sizes(tuple(sizes), extra, flow.held, stopped)
+        extra, fitting = False, tuple(minima)
+    else:
+        fitting = flow.held
+    more = [spare] if extra else []
+    beside = [i for i, others in enumerate(rivals) if others and sizes[i] == least[i]]
+    near = _near(cells, free, aims, sizes, beside, more, limit)
+    if near:
+        kept = Flow.of(cells, free, [*demands_of(aims, sizes, near), *more], Effort(limit))
+        near, fitting = (near, kept.held) if kept is not None else (frozenset(), fitting)
+    return Sizes(tuple(sizes), extra, fitting, stopped, near)
+
+
+def demands_of(
+    aims: Sequence[Aim], sizes: Sequence[int], near: Collection[int] = ()
+) -> list[Demand]:
+    """Return the lanes as demands; those of ``near`` where they could grow."""
+    return [
+        Demand(size, aim.grown) if i in near else aim.demand(size)
+        for i, (aim, size) in enumerate(zip(aims, sizes, strict=True))
+    ]
+
+
+def _rivals(aims: Sequence[Aim]) -> list[tuple[int, ...]]:
+    """Return, per lane, the members of its family that have cells near their GPUs in common."""
+    near = [
+        frozenset[int]().union(*(aim.grown if "gpu-local" in aim.words else ())) for aim in aims
+    ]
+    family = [aim.request.member_of for aim in aims]
+    return [
+        tuple(
+            j
+            for j in range(len(aims))
+            if j != i and family[i] is not None and family[i] == family[j] and near[i] & near[j]
+        )
+        for i in range(len(aims))
+    ]
+
+
+def _near(
+    cells: Cells,
+    free: Free,
+    aims: Sequence[Aim],
+    sizes: Sequence[int],
+    members: Sequence[int],
+    more: Sequence[Demand],
+    limit: int,
+) -> frozenset[int]:
+    """Return which members can lie where they could grow, with all sizes as they are.
+
+    One after the other in the order of the lanes, beside those before it.
+    """
+    held: frozenset[int] = frozenset()
+    for i in members:
+        wanted = [*demands_of(aims, sizes, held | {i}), *more]
+        if Flow.of(cells, free, wanted, Effort(limit)) is not None:
+            held |= {i}
+    return held

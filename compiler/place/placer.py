@@ -10,7 +10,7 @@ from compiler.cpuset import union
 from compiler.place.aims import Aim, aim_of
 from compiler.place.cells import Cells, Counts, Free, cells_of, less
 from compiler.place.fit import Demand, Effort, fit
-from compiler.place.grow import grow
+from compiler.place.grow import demands_of, grow
 from compiler.place.housekeeping import (
     housekeeping_column,
     housekeeping_demand,
@@ -210,7 +210,7 @@ def _lanes(
 ) -> _Lanes:
     """Settle sizes, then choose each lane's set in order."""
     sizes = grow(cells, free, aims, minima, effort)
-    demands = [aim.demand(size) for aim, size in zip(aims, sizes.cores, strict=True)]
+    demands = demands_of(aims, sizes.cores, sizes.near)
     if sizes.spare:
         demands.append(Demand(1, (cells.effective,)))
     notes = [sizes_note(aims[0].request.name, effort)] if sizes.stopped else []

@@ -31,7 +31,8 @@ def lane_notes(
     name = aim.request.name
     yield from aim.notes
     for word, missed in zip(aim.words, choice.cost, strict=False):
-        if missed:
+        # How many caches a spanning lane is in is said once, of the whole.
+        if missed and not (word == "same-llc" and aim.request.part_of is not None):
             yield Degradation(
                 about=name, kind=word, message=_missed(word, missed, aim, topology, cores)
             )
@@ -46,7 +47,7 @@ def lane_notes(
 def spread_notes(
     held: Iterable[tuple[LaneRequest, Sequence[Core]]],
 ) -> Iterator[Degradation]:
-    """Yield which spanning lanes that prefer one cache have several; each share may have one."""
+    """Yield which spanning lanes that prefer one cache have several, with all of their shares."""
     for request, cores in held:
         several = len({core.llc for core in cores}) > 1
         if request.divided == "spanning" and "same-llc" in request.prefer and several:

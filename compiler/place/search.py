@@ -8,15 +8,18 @@ best set is the cheapest cores in order.  When lanes served later must still fin
 that leave it are the independent sets of a matroid (the dual of the one the later demands span),
 so taking the cheapest core that still fits is exact there too.
 
-So the search branches on clusters: use this one, or do without.  A branch is given up when its
-bound (:mod:`compiler.place.outlook`) is no better than the best set found.  Where what it has
-misses the bound by devices, the search branches on what is near more of them: a NUMA node, then a
-cluster, then a cell.  A set that uses a cell takes its first core; the cheapest others are a
-question for a matroid again (the contraction), so this is exact as well.
+So the search branches on clusters: use this one, or do without.  The branch that may have the best
+set is looked at first, so that the search ends when the bound (:mod:`compiler.place.outlook`) of
+that one is no better than the best set found.  Where what it has misses the bound by devices, the
+search branches on what is near more of them: a NUMA node, then a cluster, then a cell.  A set that
+uses a cell takes its first core; the cheapest others are a question for a matroid again (the
+contraction), so this is exact as well.
 
-Later demands with several options are first widened to the union of them.  The best set that
-leaves room for the widened demands is the best of all where it leaves room for the real ones too;
-otherwise one demand after the other is pinned to each of its options.
+Later demands with several options are first widened to the union of them, less what counting rules
+out (:mod:`compiler.place.narrow`).  The best set that leaves room for the widened demands is the
+best of all where it leaves room for the real ones too.  Otherwise the ways to meet the real ones
+are cut in two, again and again: one of some equal demands takes this option, or none of them does;
+until the set leaves no room for any part even if widened.  Then the parts are searched in turn.
 """
 
 from __future__ import annotations
@@ -58,12 +61,12 @@ _Key = tuple[Cost, int]
 
 
 class _Pinned(NamedTuple):
-    """Later demands, some of them pinned to an option; in the order in which to look at them."""
+    """Later demands, some with fewer options; in the order in which to look at them."""
 
     bound: _Key | tuple[()]
     """What no set that leaves room for them is better than."""
     depth: int
-    """Pinned demands, negative."""
+    """How often they were cut, negative."""
     turn: int
     rest: tuple[Demand, ...]
 
@@ -134,7 +137,7 @@ def choose(
 
 
 class _Joint:
-    """The search with later demands, pinned to options as far as must be."""
+    """The search with later demands, whose options are cut as far as must be."""
 
     best: _Found
     after: tuple[Counts, ...]
@@ -154,7 +157,7 @@ class _Joint:
         self._cells, self._free, self._rooms, self._ground = cells, free, rooms, rooms.ground
         self._demand, self._effort = demand, effort
         self._hopeless = hopeless
-        """Sets that leave no room, whatever options are pinned."""
+        """Sets that leave no room, whatever options are taken."""
 
     def run(self, rest: Sequence[Demand]) -> None:
         """Improve :attr:`best`: what can be best is looked at first."""
@@ -172,8 +175,8 @@ class _Joint:
                 return
             if found is None or taken:
                 continue
-            for rest_ in self._without(found, one.rest):
-                heappush(waiting, _Pinned(found.key, one.depth - 1, next(turn), rest_))
+            for part in self._without(found, one.rest):
+                heappush(waiting, _Pinned(found.key, one.depth - 1, next(turn), part))
             if self._effort.spent:
                 self.bound = one.bound[:1]
                 return

@@ -43,10 +43,14 @@ def render_diff_text(
             lines.append(f"  {printable(change.what)}: {before} -> {after}{_cpus(change)}")
     count = counted(len(diff.changes), "difference") if diff.changes else "no difference"
     lines.append(styled(count, _BOLD))
+    for one in diff.incomparable:
+        side = a if one.unknown_in_a else b
+        lines.append(f"not comparable: {one.message} in {printable(side)}")
+    rest = " in the rest" if diff.incomparable else ""
     if diff.same_fingerprint:
-        lines.append("fingerprint: the CPU parts are equal")
+        lines.append(f"fingerprint: the CPU parts are equal{rest}")
     else:
-        lines.append("fingerprint: the CPU parts differ")
+        lines.append(f"fingerprint: the CPU parts differ{rest}")
         for sign, rows, style in (
             ("-", diff.fingerprint_a, _RED),
             ("+", diff.fingerprint_b, _GREEN),
@@ -55,7 +59,7 @@ def render_diff_text(
             if len(rows) > _LINES:
                 lines.append(f"  {sign} and {len(rows) - _LINES} more")
     alike = "the same machine" if diff.same_placement else "different machines"
-    lines.append(f"placement: sees {alike}")
+    lines.append(f"placement: sees {alike}{rest}")
     return "\n".join(lines) + "\n"
 
 
@@ -81,6 +85,10 @@ def render_diff_json(diff: FactsDiff, a: str, b: str, *, everything: bool = Fals
         "b": b,
         "same": not diff.changes,
         "samePlacement": diff.same_placement,
+        "notComparable": [
+            {"what": one.family, "unknownIn": "a" if one.unknown_in_a else "b"}
+            for one in diff.incomparable
+        ],
         "fingerprint": {
             "same": diff.same_fingerprint,
             "onlyA": list(diff.fingerprint_a),

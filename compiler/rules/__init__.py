@@ -22,6 +22,7 @@ from compiler.rules import (
     lane_too_large,
     low_tier_in_lane,
     match_all,
+    more_ranks_than_gpus,
     nccl_names,
     needless_precedence,
     no_such_title,
@@ -73,5 +74,6 @@ RULES: Final[tuple[Rule, ...]] = (
     unreachable_match.RULE,
     enforce_selects_no_node.RULE,
     low_tier_in_lane.RULE,
+    more_ranks_than_gpus.RULE,
 )
 """All rules, by code."""

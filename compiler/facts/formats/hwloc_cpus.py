@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from compiler.cpuset import MAX_CPUS, CpuSet, union
 from compiler.facts.formats.hwloc_tree import Topology, cut, read_mask, read_number
-from compiler.facts.partial import LlcPart, Note, ReadError
+from compiler.facts.partial import LSCPU, LlcPart, Note, ReadError
 
 Grouping = tuple[tuple[int, CpuSet], ...]
 
@@ -59,7 +59,7 @@ def read_masks(topology: Topology, notes: list[Note]) -> Masks:
                 Note(
                     f"CPU {missing} is not in the file: offline, or not usable where hwloc ran; "
                     "taken as not online. If it is online, the node will refuse plans made from "
-                    "this file alone: add what `lscpu -p=cpu,core,socket,node,cache` prints there"
+                    f"this file alone: add what `{LSCPU}` prints there"
                 )
             )
         if complete is not None and not online <= complete:

@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from compiler.facts.partial import Note, ReadError
+from compiler.facts.partial import LSCPU, Note, ReadError
 from compiler.facts.tree import shown
 
-COMMAND: Final = "LC_ALL=C lscpu -p=cpu,online,core,socket,node,cache"
-"""The recording that says most; messages propose it."""
+COMMAND: Final = f"LC_ALL=C {LSCPU}"
+"""It in English; messages about cells propose it."""
 COLUMNS: Final = frozenset(
     {
         "address",
@@ -107,7 +107,11 @@ def number(text: str | None, column: str, line: int | None) -> int | None:
     if text is None or text in _NONE:
         return None
     if not _NUMBER.match(text):
-        raise ReadError(f"{shown(text)} in column {column.upper()} is no number", line=line)
+        raise ReadError(
+            f"{shown(text)} in column {column.upper()} is no number",
+            line=line,
+            help=f"is a line damaged or cut? record it again: {COMMAND}",
+        )
     value = int(text)
     return value if value >= 0 else None
 

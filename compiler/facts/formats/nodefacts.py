@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from compiler.cpuset import CpuSet
-from compiler.decode import decode
+from compiler.decode import KINDS, decode
 from compiler.diagnostics import Severity, Sink
 from compiler.facts.formats.format import Format, Text
 from compiler.facts.partial import (
@@ -23,7 +23,7 @@ from compiler.facts.partial import (
     Partial,
     ReadError,
 )
-from compiler.model.facts import CoreGroup, CoreKind, Device, FactsSpec, NodeFacts
+from compiler.model.facts import CoreGroup, CoreKind, Device, FactsSpec, NodeFacts, Overrides
 from compiler.source import parse_source
 
 _KIND: Final = re.compile(
@@ -49,6 +49,22 @@ _FOLLOWS: Final[Mapping[str, str]] = {
 _MASKS: Final = ("online", "possible", "present", "isolated", "nohz_full", "allowed")
 
 
+_OTHER: Final = re.compile(
+    r"""^(?:kind:[ ]*["']?([A-Za-z]{1,40})["']?[ \r]*(?:\#.*)?$|"""
+    r"""[ \t]*(?:\{[^{}]*?)?"kind"[ \t]*:[ \t]*"([A-Za-z]{1,40})")""",
+    re.M,
+)
+
+
+def other_kind(text: str) -> str | None:
+    """Return the kind of a document of tierc that is no facts; None: it is no such document."""
+    found = _OTHER.search(text)
+    if found is None or _VERSION.search(text) is None:
+        return None
+    kind = found[1] or found[2]
+    return kind if kind in KINDS and kind != "NodeFacts" else None
+
+
 def _sniff(text: str) -> bool:
     return _KIND.search(text) is not None and _VERSION.search(text) is not None
 
@@ -56,7 +72,7 @@ def _sniff(text: str) -> bool:
 def _read(text: Text) -> tuple[Partial, ...]:
     """Return, for each reader that a document names, what came from it.
 
-    Overrides are not facts; they are kept by writing to the same file.
+    Overrides are no facts and compared with nothing; the first partial of a document has them.
 
     Raises:
         ReadError: the documents are no valid NodeFacts.
@@ -110,7 +126,19 @@ def _partials(facts: NodeFacts, file: str) -> list[Partial]:
         if reader in fields
     ]
     warnings = tuple(Note(warning) for warning in facts.spec.warnings)
-    return [replace(partials[0], notes=warnings), *partials[1:]]
+    head = replace(partials[0], notes=warnings)
+    if facts.spec.overrides != Overrides():
+        head = replace(
+            head, overrides=facts.spec.overrides, overridden=MappingProxyType(_keys(facts.spec))
+        )
+    return [head, *partials[1:]]
+
+
+def _keys(spec: FactsSpec) -> dict[str, str]:
+    """Return what tells the devices that overrides name from others, whatever their ids."""
+    named = {one.id for one in spec.overrides.devices}
+    keys = {one.id: one.bdf or one.uuid for one in spec.devices if one.id in named}
+    return {id_: key for id_, key in keys.items() if key is not None}
 
 
 def _suppliers(spec: FactsSpec) -> dict[str, list[str]]:

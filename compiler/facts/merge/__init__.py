@@ -13,12 +13,14 @@ from compiler.facts.merge.name import node_name
 from compiler.facts.merge.numa import merge_numa
 from compiler.facts.merge.online import merge_masks, merge_online
 from compiler.facts.merge.order import choose, ranked
+from compiler.facts.merge.overrides import merge_overrides
 from compiler.facts.merge.records import (
     merge_kernel,
     merge_kubelet,
     merge_labels,
     merge_virtualization,
 )
+from compiler.facts.merge.two import TwoMachines, two_machines
 from compiler.facts.partial import Partial
 from compiler.model.base import API_VERSION, NodeMetadata
 from compiler.model.facts import FactsSpec, NodeFacts
@@ -34,11 +36,13 @@ class Merged:
         facts: the facts; ``spec.warnings`` repeats the rest as text.
         disagreements: sources that contradict each other, with the winner.
         remarks: what was odd in a source or not believed.
+        two: sources that look like two machines; to be said before anything else.
     """
 
     facts: NodeFacts
     disagreements: tuple[Disagreement, ...]
     remarks: tuple[Remark, ...]
+    two: TwoMachines | None = None
 
 
 def merge(partials: Sequence[Partial], *, name: str | None) -> Merged:
@@ -59,6 +63,9 @@ def merge(partials: Sequence[Partial], *, name: str | None) -> Merged:
     """
     log = Log()
     order = ranked(partials)
+    two = two_machines(order)
+    if two is not None:
+        log.two_machines(two.one, two.other, two.message)
     for partial in order:
         log.notes(partial)
     online = merge_online(log, order)
@@ -70,6 +77,7 @@ def merge(partials: Sequence[Partial], *, name: str | None) -> Merged:
     arch = choose(log, order, "arch", lambda one: one.arch, family="arch")
     kernel, kubelet = merge_kernel(log, order), merge_kubelet(log, order)
     virtualization, labels = merge_virtualization(log, order), merge_labels(log, order)
+    overrides = merge_overrides(log, order, found.devices)
     spec = FactsSpec(
         arch=arch,
         cpus=cpus,
@@ -82,6 +90,7 @@ def merge(partials: Sequence[Partial], *, name: str | None) -> Merged:
         kernel=kernel,
         kubelet=kubelet,
         virtualization=virtualization,
+        overrides=overrides,
         sources=log.sources(),
         warnings=log.warnings(),
     )
@@ -91,4 +100,4 @@ def merge(partials: Sequence[Partial], *, name: str | None) -> Merged:
         metadata=NodeMetadata(name=node, labels=labels),
         spec=spec,
     )
-    return Merged(facts, tuple(log.disagreements), tuple(log.remarks))
+    return Merged(facts, tuple(log.disagreements), tuple(log.remarks), two)

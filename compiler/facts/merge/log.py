@@ -90,6 +90,7 @@ class Log:
     disagreements: dict[Disagreement, None] = field(default_factory=dict)
     remarks: dict[Remark, None] = field(default_factory=dict)
     _supplied: dict[str, set[str]] = field(default_factory=dict)
+    _first: list[str] = field(default_factory=list)
 
     def supplied(self, partial: Partial, family: str) -> None:
         """Record that a source's value of a family (:data:`FAMILIES`) is in the facts.
@@ -110,6 +111,11 @@ class Log:
                 Claim(loser.reader, loser.file, clean(str(other), _MAX_VALUE) or "none"),
             )
         ] = None
+
+    def two_machines(self, one: Partial, other: Partial, message: str) -> None:
+        """Record that two sources look like two machines; it is the first of the warnings."""
+        names = " and ".join(base_name(partial.file) for partial in (one, other))
+        self._first = [f"{names}: {message}"]
 
     def remark(self, message: str) -> None:
         """Record something about the node as a whole."""
@@ -135,7 +141,8 @@ class Log:
     def warnings(self) -> tuple[str, ...]:
         """Return all of it as ``spec.warnings`` holds it: each once, at most MAX_WARNINGS."""
         texts = dict.fromkeys(
-            [remark.text for remark in self.remarks]
+            self._first
+            + [remark.text for remark in self.remarks]
             + [_short(disagreement) for disagreement in self.disagreements]
         )
         kept = list(texts)[:MAX_WARNINGS]

@@ -8,14 +8,14 @@ from typing import Final
 from compiler.cpuset import CpuSet, union
 from compiler.facts.merge.log import Log, base_name
 from compiler.facts.merge.order import choose
-from compiler.facts.partial import Partial, ReadError
+from compiler.facts.partial import LSCPU, Partial, ReadError
 from compiler.model.facts import Cpus
 
 _SEES_ALL_CPUS: Final = frozenset({"sysfs", "lscpu"})
 """Readers that list every online CPU whatever cgroup they ran in; others may see fewer."""
 
 HOW_TO_GET_CPUS: Final = (
-    "add what `lscpu -p=cpu,core,socket,node,cache` prints on the node, a snapshot of its "
+    f"add what `{LSCPU}` prints on the node, a snapshot of its "
     "/sys/devices/system, or what `tierc facts collect --bundle OUT.tar.gz` writes there"
 )
 """What to do where no source says which CPUs or cores there are."""
