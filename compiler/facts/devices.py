@@ -11,7 +11,7 @@ from compiler.cpuset import CpuSet
 from compiler.facts.bdf import bdf_key, canonical_bdf
 from compiler.facts.nvidia import NvidiaGpu
 from compiler.facts.partial import DevicePart
-from compiler.facts.pci_ids import GPU_CLASSES, is_gpu
+from compiler.facts.pci_ids import GPU_CLASSES, NVIDIA, is_gpu
 from compiler.facts.tree import Tree, clean
 
 PCI: Final = "/sys/bus/pci/devices"
@@ -19,7 +19,6 @@ _NET_CLASSES: Final = ("/sys/class/net", "/sys/class/infiniband")
 _ROOT: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}", re.ASCII)
 _USB: Final = re.compile(r"usb[0-9]+", re.ASCII)
 
-_NVIDIA: Final = "10de"
 _NETWORK_CLASS: Final = "02"
 
 
@@ -154,7 +153,7 @@ def _device(tree: Tree, online: CpuSet, nvidia: Mapping[str, NvidiaGpu], one: _F
         vendor = _id(tree, one.path, "vendor")
         device = _id(tree, one.path, "device")
     gpu = NvidiaGpu()
-    if one.type == "gpu" and one.bdf is not None and vendor == _NVIDIA:
+    if one.type == "gpu" and one.bdf is not None and vendor == NVIDIA:
         gpu = nvidia.get(one.bdf, gpu)
     model = gpu.model
     if model is None and vendor is not None and device is not None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_NVIDIA, _AMD, _INTEL = "10de", "1002", "8086"
+NVIDIA: Final = "10de"
+AMD: Final = "1002"
+INTEL: Final = "8086"
+"""Vendor ids of those who make GPUs, as facts write them."""
 
 # Class (top byte of the class code) -> vendors whose devices of that class are GPUs.  Display
 # controllers of other vendors are the VGA of a board's management controller (ASPEED, Matrox) or
 # of a virtual machine; Intel's processing accelerators are NPUs and not GPUs.
 _VENDORS: Final[Mapping[str, tuple[str, ...]]] = {
-    "03": (_NVIDIA, _AMD, _INTEL),
-    "12": (_NVIDIA, _AMD),
+    "03": (NVIDIA, AMD, INTEL),
+    "12": (NVIDIA, AMD),
 }
 # ATI made such VGA too: Rage XL, and ES1000 under two numbers (drm_pciids.h of Linux).
-_BOARD_VGA: Final = frozenset({(_AMD, "4752"), (_AMD, "515e"), (_AMD, "5969")})
+_BOARD_VGA: Final = frozenset({(AMD, "4752"), (AMD, "515e"), (AMD, "5969")})
 
 GPU_CLASSES: Final = frozenset(_VENDORS)
 """Classes in which GPUs are: display controllers and processing accelerators."""

@@ -15,6 +15,7 @@ from compiler.facts.bdf import canonical_bdf
 from compiler.facts.formats.dra_cpu import CpuFacts, cpu_facts
 from compiler.facts.formats.kubernetes_object import KubernetesObject, whole
 from compiler.facts.partial import DevicePart, DeviceType, Note, Partial
+from compiler.facts.pci_ids import AMD, INTEL, NVIDIA
 from compiler.facts.shown import clean, shown
 from compiler.source import Data
 
@@ -26,7 +27,7 @@ _MAX_NODE: Final = 1 << 16
 _MAX_INDEX: Final = 1 << 16
 
 # Drivers of GPUs, and the PCI vendor of all their devices.
-_GPU_DRIVERS: Final = {"gpu.nvidia.com": "10de", "gpu.amd.com": "1002", "gpu.intel.com": "8086"}
+_GPU_DRIVERS: Final = {"gpu.nvidia.com": NVIDIA, "gpu.amd.com": AMD, "gpu.intel.com": INTEL}
 # Vendors as the PCI id database names them, which is what the network driver publishes.
 _VENDORS: Final = {
     "Amazon.com, Inc.": "1d0f",

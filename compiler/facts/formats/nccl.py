@@ -23,6 +23,7 @@ from compiler.facts.partial import (
     Partial,
     ReadError,
 )
+from compiler.facts.pci_ids import AMD, GPU_CLASSES, INTEL, NVIDIA
 from compiler.facts.shown import clean, shown
 
 MAX_DEVICES: Final = 4096
@@ -32,9 +33,9 @@ _HEX: Final = re.compile(r"0x([0-9a-f]{1,8})", re.ASCII | re.IGNORECASE)
 _KERNEL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,63}", re.ASCII)
 """Fused and virtual interfaces of NCCL have other names, which the kernel does not know."""
 
-_GPU_VENDORS: Final = ("10de", "1002", "8086")
+_GPU_VENDORS: Final = (NVIDIA, AMD, INTEL)
 _NO_VENDOR: Final = ("0000", "ffff")
-_DISPLAY, _ACCELERATOR, _NETWORK = "03", "12", "02"
+_NETWORK: Final = "02"
 
 # NCCL names machines in its own way; its "ppc64" is either byte order.
 _ARCHES: Final[Mapping[str, str]] = {
@@ -143,9 +144,7 @@ def _read_pci(pci: Element, number: int | None, cpus: CpuSet | None, reading: _R
     if vendor in _NO_VENDOR:
         vendor = None
     type_: DeviceType
-    if gpu is not None or (
-        code[:2] in (_DISPLAY, _ACCELERATOR) and vendor in (*_GPU_VENDORS, None)
-    ):
+    if gpu is not None or (code[:2] in GPU_CLASSES and vendor in (*_GPU_VENDORS, None)):
         type_ = "gpu"
     elif code[:2] == _NETWORK or pci.find("nic") is not None:
         type_ = "nic"

@@ -16,12 +16,12 @@ from compiler.cpuset import CpuListError, CpuSet
 from compiler.facts.bdf import canonical_bdf
 from compiler.facts.formats.format import Format, Text
 from compiler.facts.partial import DevicePart, Note, Partial, ReadError
+from compiler.facts.pci_ids import NVIDIA
 from compiler.facts.tree import clean
 
 READER: Final = "nvml"
 MARK: Final = "tiercNvml"
 _VERSION: Final = 1
-_NVIDIA: Final = "10de"
 _MAX_NODE: Final = 1 << 20
 _AGAIN: Final = "collect again with tierc facts collect"
 
@@ -75,7 +75,7 @@ def _devices(gpu: Mapping[str, Any], limited: bool, notes: list[Note]) -> Iterat
         bdf=canonical_bdf(_text(gpu, "pciBusId") or ""),
         uuid=uuid,
         index=index,
-        vendor=_NVIDIA,
+        vendor=NVIDIA,
         model=_text(gpu, "name"),
         numa=tuple(numa or ()),
         memory_node=_number(gpu, "memoryNode"),
@@ -89,7 +89,7 @@ def _devices(gpu: Mapping[str, Any], limited: bool, notes: list[Note]) -> Iterat
                 "gpu",
                 uuid=clean(one, 80),
                 parent_uuid=uuid,
-                vendor=_NVIDIA,
+                vendor=NVIDIA,
                 confidence="unknown",
             )
 

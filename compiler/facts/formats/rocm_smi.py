@@ -20,10 +20,10 @@ from typing import Final
 from compiler.cpuset import CpuListError, CpuSet
 from compiler.facts.formats.format import Format, Text
 from compiler.facts.partial import DevicePart, Note, Partial, ReadError
+from compiler.facts.pci_ids import AMD
 from compiler.facts.tree import clean
 
 READER: Final = "rocm-smi"
-_AMD: Final = "1002"
 _LINE: Final = re.compile(
     r"^[ \t>]*GPU ?\[?(\d{1,4})\]?[ \t]*:[ \t]*\(Topology\) Numa (Node|Affinity):[ \t]*(\S*)",
     re.ASCII | re.MULTILINE,
@@ -122,7 +122,7 @@ def _device(gpu: int, said: dict[str, _Said], notes: list[Note]) -> DevicePart:
     return DevicePart(
         "gpu",
         index=gpu,
-        vendor=_AMD,
+        vendor=AMD,
         numa=numa or (),
         confidence="measured" if numa else "unknown",
     )

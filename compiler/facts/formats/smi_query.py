@@ -13,11 +13,11 @@ from compiler.facts.bdf import canonical_bdf
 from compiler.facts.formats.format import Format, Text
 from compiler.facts.formats.xml import Element, parse_xml, root_tag
 from compiler.facts.partial import DevicePart, Note, Partial, ReadError
+from compiler.facts.pci_ids import NVIDIA
 from compiler.facts.tree import clean
 
 READER: Final = "nvidia-smi -q"
 _ROOT: Final = "nvidia_smi_log"
-_NVIDIA: Final = "10de"
 _NO_VALUE: Final = frozenset({"", "N/A", "[N/A]", "Unknown Error", "[Unknown Error]", "Requested"})
 
 
@@ -75,7 +75,7 @@ def _gpu(gpu: Element, index: int | None, notes: list[Note]) -> DevicePart:
         bdf=bdf,
         uuid=uuid,
         index=index,
-        vendor=_NVIDIA,
+        vendor=NVIDIA,
         model=_value(gpu, "product_name"),
         confidence="unknown",
     )
@@ -99,7 +99,7 @@ def _instances(gpu: Element, parent: DevicePart, notes: list[Note]) -> Iterator[
         return
     for uuid in uuids:
         yield DevicePart(
-            "gpu", uuid=uuid, parent_uuid=parent.uuid, vendor=_NVIDIA, confidence="unknown"
+            "gpu", uuid=uuid, parent_uuid=parent.uuid, vendor=NVIDIA, confidence="unknown"
         )
 
 

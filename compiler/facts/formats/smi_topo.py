@@ -30,9 +30,9 @@ from compiler.facts.formats.smi_topo_text import (
     is_gpu,
 )
 from compiler.facts.partial import DevicePart, LinkPart, Note, Partial
+from compiler.facts.pci_ids import NVIDIA
 
 READER: Final = "nvidia-smi topo"
-_NVIDIA: Final = "10de"
 _ITEMS_PRINTED: Final = 6
 _SHOWN: Final = 8
 _NEAR: Final = ("PIX", "PXB", "PHB", "NODE")
@@ -123,7 +123,7 @@ class _Reader:
 
     def _bare(self, label: str) -> DevicePart:
         if is_gpu(label):
-            return DevicePart("gpu", index=int(label[3:]), vendor=_NVIDIA, confidence="unknown")
+            return DevicePart("gpu", index=int(label[3:]), vendor=NVIDIA, confidence="unknown")
         if label.startswith("NIC") and label[3:].isdigit():
             name = self._table.names.get(label)
             names = () if name is None else (name,)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from compiler.facts.bdf import bdf_key
 from compiler.facts.merge.log import Log
 from compiler.facts.partial import DevicePart, Partial
+from compiler.facts.pci_ids import AMD, INTEL, NVIDIA
 
-_VENDORS = {"10de": "NVIDIA", "1002": "AMD", "8086": "Intel"}
+_VENDORS = {NVIDIA: "NVIDIA", AMD: "AMD", INTEL: "Intel"}
 
 
 @dataclass(frozen=True, slots=True)
