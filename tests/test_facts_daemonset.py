@@ -920,7 +920,12 @@ def test_the_command_writes_a_file_once(tmp_path: Path) -> None:
         (["--selector", "x=1", "--selector", "x=2"], "is given twice"),
         (["--kubelet-root", "var/lib"], "is not an absolute path"),
         (["--kubelet-root", "/var/../etc"], "is not an absolute path"),
-        (["--kubelet-root", "/proc/1"], "cannot be below /sys or /proc"),
+        (["--kubelet-root", "/proc/1"], "is a directory of the system"),
+        (["--kubelet-root", "/etc"], "is a directory of the system"),
+        (["--kubelet-root", "/etc/kubernetes"], "is a directory of the system"),
+        (["--kubelet-root", "/var"], "is a directory of the system"),
+        (["--kubelet-root", "/var/lib"], "is a directory of the system"),
+        (["--selector", "kubernetes.io/os=windows"], "reads Linux nodes only"),
     ],
 )
 def test_wrong_options_are_named(args: list[str], words: str) -> None:

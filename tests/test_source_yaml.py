@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -295,6 +299,19 @@ def test_other_encodings(data: bytes, line: int, col: int, message: str) -> None
     assert [_at(f) for f in found] == [("TRC010", line, col)]
     assert message in found[0].message
     assert file.documents == ()
+
+
+@pytest.mark.parametrize(
+    ("pack", "name"), [(gzip.compress, "gzip"), (bz2.compress, "bzip2"), (lzma.compress, "xz")]
+)
+def test_an_archive_is_named_and_its_bytes_are_not_shown(
+    pack: Callable[[bytes], bytes], name: str
+) -> None:
+    file, found = _read(pack(b"a: 1\n" * 100))
+    assert [_at(f) for f in found] == [("TRC010", 1, 1)]
+    assert name in found[0].message
+    assert "facts import" in (found[0].help or "")
+    assert not file.lines
 
 
 def test_duplicate_keys_show_both_places_and_keep_the_first() -> None:

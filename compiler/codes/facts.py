@@ -270,7 +270,8 @@ Two sources say different things of one fact.
 
 The more trusted one counts: the kernel's own files, then what tools ask a driver, then
 descriptions of the machine by others. The message names both. Often one of the two is from
-another machine or from before a change of firmware settings or of CPUs brought offline.
+another machine, or from before firmware settings changed, hardware threads were switched on or off,
+or CPUs were brought offline.
 
 Check which is right; leave the other out, or correct the facts by `overrides`.
 """,
@@ -298,7 +299,8 @@ one archive holds the files of two machines.
 
 Facts of two machines in one document would be wrong on both. Give `--name NODE` to say that all
 files are of one node (of a file with many nodes only that one is then taken), or import the files
-of each node by themselves.
+of each node by themselves. An archive names its node by the file `proc/sys/kernel/hostname` or
+`etc/hostname` in it.
 
     tierc facts import nodes.json topo.txt --name gpu-7 -o nodes/
 """,

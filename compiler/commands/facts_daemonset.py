@@ -23,6 +23,12 @@ _VALUE: Final[TypeAdapter[str]] = TypeAdapter(LabelValue)
 # Registry and path, tag, digest; what else there may be is the registry's business.
 _IMAGE: Final = re.compile(r"[a-z0-9][A-Za-z0-9._:/-]{0,254}(@sha256:[0-9a-f]{64})?")
 _DIRECTORY: Final = re.compile(r"(?:/[A-Za-z0-9_.@+-]{1,80}){1,16}")
+_OS: Final = "kubernetes.io/os"
+# Directories of the Filesystem Hierarchy Standard that hold much else: a pod has no business there.
+_NOT_KUBELETS: Final = re.compile(
+    r"/(?:(?:boot|dev|etc|home|proc|root|run|sys|tmp)(?:/.*)?"
+    r"|(?:bin|lib\w*|media|mnt|opt|sbin|srv|usr|var)(?:/(?:lib|local|run|cache|log))?)"
+)
 
 
 def run(
@@ -47,11 +53,16 @@ def run(
             return fail(f"--selector {printable(one)!r} is not KEY=VALUE of a label")
         if labels.setdefault(key, value) != value:
             return fail(f"--selector {key} is given twice, as {labels[key]!r} and {value!r}")
+    if labels.get(_OS, "linux") != "linux":
+        return fail(f"--selector {_OS}={labels[_OS]}: the collector reads Linux nodes only")
     if kubelet_root is not None:
         if not _DIRECTORY.fullmatch(kubelet_root) or {".", ".."} & set(kubelet_root.split("/")):
             return fail(f"--kubelet-root {printable(kubelet_root)!r} is not an absolute path")
-        if re.match(r"/(sys|proc)(/|$)", kubelet_root):
-            return fail("--kubelet-root cannot be below /sys or /proc")
+        if _NOT_KUBELETS.fullmatch(kubelet_root):
+            return fail(
+                f"--kubelet-root {kubelet_root} is a directory of the system; it is the kubelet's "
+                "--root-dir, such as /var/lib/kubelet"
+            )
     options = Options(namespace, create_namespace, image, labels, kubelet_root)
     text = manifest(options)
     if out is None or str(out) == "-":

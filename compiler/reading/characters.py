@@ -44,6 +44,16 @@ _NAMES: Final = {
     "\ufeff": "byte order mark, inside the text",
 }
 
+_PACKED: Final = {
+    b"\x1f\x8b": "a gzip archive",
+    b"BZh": "a bzip2 archive",
+    b"\xfd7zXZ\0": "an xz archive",
+    b"\x28\xb5\x2f\xfd": "a zstd archive",
+    b"PK\x03\x04": "a zip archive",
+    b"\x7fELF": "a program",
+}
+"""First bytes of files that are no text, as their formats define them."""
+
 
 class SourceText:
     """The text of one file, with LF line ends and without a byte order mark.
@@ -98,9 +108,15 @@ def text_lines(text: str) -> tuple[str, ...]:
 
 
 def shown_lines(data: bytes) -> tuple[str, ...]:
-    """Return lines to show for a file that could not be decoded."""
+    """Return lines to show for a file that could not be decoded; none of one that has no lines."""
+    if _packed(data) is not None:
+        return ()
     text = data.decode("utf-8", "replace").removeprefix(_BOM)
     return text_lines(text.replace("\r\n", "\n"))
+
+
+def _packed(data: bytes) -> str | None:
+    return next((name for magic, name in _PACKED.items() if data.startswith(magic)), None)
 
 
 def decode(data: bytes, out: Findings) -> SourceText:
@@ -121,6 +137,13 @@ def decode(data: bytes, out: Findings) -> SourceText:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
+        if (packed := _packed(data)) is not None:
+            raise out.stop(
+                codes.NOT_UTF8,
+                Span.of_file(out.path),
+                f"this file is {packed}, not YAML or JSON",
+                help="tierc facts import reads archives of node facts",
+            ) from None
         before = data[: error.start].decode("utf-8").removeprefix(_BOM).replace("\r\n", "\n")
         line, col = before.count("\n") + 1, len(before) - before.rfind("\n")
         raise out.stop(
