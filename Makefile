@@ -4,6 +4,8 @@
 #   make test     run the tests
 #   make lint     ruff and mypy
 #   make schemas  regenerate schemas/ from the models
+#   make bench    ratios of lint and build to other programs, and peak memory (bench/README.md)
+#   make lab      measure the scheduler in real kernels, in QEMU; Debian 12 on x86-64 and minutes
 #   make golden   regenerate tests/golden and reports of tests/errors; review the diff
 #   make clean    remove what these made
 #
@@ -13,6 +15,8 @@
 PYTHON ?= python3
 TESTS ?= tests
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
+LAB_ARGS ?=
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -22,11 +26,11 @@ DEMO := examples/dgx-spark
 DEMO_OUT := out/dgx-spark
 DEMO_EXPLAIN := spark-a --comm VLLM::EngineCor --project $(DEMO)
 
-.PHONY: help demo test lint schemas golden clean tools not-in-ci FORCE
+.PHONY: help demo test lint schemas bench lab golden clean tools not-in-ci FORCE
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n '3,8s/^# *//p' Makefile
+	@sed -n '3,10s/^# *//p' Makefile
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/tierc build $(DEMO) -o $(DEMO_OUT)
@@ -43,6 +47,12 @@ lint: $(VENV)/.installed-dev
 
 schemas: $(VENV)/.installed-dev
 	$(PY) -m compiler schemas schemas
+
+bench: $(VENV)/.installed-bench
+	$(PY) -m bench.tool $(BENCH_ARGS)
+
+lab: $(VENV)/.installed-dev
+	$(PY) -m tests.lab $(LAB_ARGS)
 
 golden: not-in-ci $(VENV)/.installed-dev
 	$(PY) -m pytest -q -m uses_golden --update-golden $(TESTS)
@@ -78,4 +88,8 @@ $(VENV)/.installed: $(VENV)/.made pyproject.toml
 
 $(VENV)/.installed-dev: $(VENV)/.made pyproject.toml
 	$(PIP) install -e '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-bench: $(VENV)/.made pyproject.toml
+	$(PIP) install -e '.[bench]'
 	@touch $@ $(VENV)/.installed

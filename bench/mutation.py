@@ -58,6 +58,7 @@ PACKAGES: Mapping[str, Package] = {
             "test_place",
             "test_place_bound",
             "test_place_fit",
+            "test_place_narrow",
             "test_families_place",
             "test_place_oracle",
             "test_place_search",
@@ -72,6 +73,7 @@ PACKAGES: Mapping[str, Package] = {
             "test_resolve_words",
             "test_resolve_policy",
             "test_resolve_overlap",
+            "test_resolve_ties",
             "test_families",
         ),
         (

@@ -211,13 +211,28 @@ def stability(machines: int) -> dict[str, Moved]:
     return found
 
 
-def large(machines: int) -> tuple[list[float], int, int]:
+def eight(lanes: Sequence[LaneRequest]) -> list[LaneRequest]:
+    """Return the first eight lanes; a member of a family is one."""
+    return list(lanes[:8])
+
+
+def families(lanes: Sequence[LaneRequest]) -> list[LaneRequest]:
+    """Return lanes with the members of families marked as such."""
+    return [
+        replace(lane, member_of=lane.name.partition("@")[0]) if "@" in lane.name else lane
+        for lane in lanes
+    ]
+
+
+def large(
+    machines: int, some: Callable[[Sequence[LaneRequest]], list[LaneRequest]]
+) -> tuple[list[float], int, int]:
     """Return the CPU seconds of placements, ascending; searches cut short; refusals."""
     seconds, stopped, refused = [], 0, 0
     for seed in range(machines):
         rng = Random(seed)
         topology = topology_of(server(rng))
-        lanes = server_lanes(rng, topology)
+        lanes = some(server_lanes(rng, topology))
 
         def one(topology: Topology = topology, lanes: Sequence[LaneRequest] = lanes) -> object:
             return place(topology, lanes, None, system_tier=SYSTEM)
@@ -241,19 +256,22 @@ def main() -> int:
         small.compare(Random(seed))
     print(f"small machines: {small.sets} sets, {small.worse} not the best of all")
     print(f"  time / trying everything: {small.ours / small.exhaustive:.2f}")
-    seconds, stopped, refused = large(machines)
-    print(f"256 cores, 16 caches, 8 GPUs, 8 lanes or families: {len(seconds)} classes")
-    for name, share in (("median", 0.5), ("90 %", 0.9), ("99 %", 0.99), ("worst", 1.0)):
-        print(f"  time / {LIMIT * 1000:.0f} ms, {name}: {_at(seconds, share) / LIMIT:.2f}")
-    within = sum(1 for one in seconds if one <= LIMIT) / len(seconds)
-    print(f"  within the limit: {within:.0%}; search cut short: {stopped}; refused: {refused}")
+    aim_missed = bool(small.worse)
+    for lanes, some in (("8 lanes", eight), ("8 lanes or families, 16 members at most", families)):
+        seconds, stopped, refused = large(machines, some)
+        print(f"256 cores, 16 caches, 8 GPUs, {lanes}: {len(seconds)} classes")
+        for name, share in (("median", 0.5), ("90 %", 0.9), ("99 %", 0.99), ("worst", 1.0)):
+            print(f"  time / {LIMIT * 1000:.0f} ms, {name}: {_at(seconds, share) / LIMIT:.2f}")
+        within = sum(1 for one in seconds if one <= LIMIT) / len(seconds)
+        print(f"  within the limit: {within:.1%}; search cut short: {stopped}; refused: {refused}")
+        aim_missed |= within < AIM
     print("cores of lanes that were not edited and kept their size:")
     for name, one in stability(machines).items():
         print(
             f"  {name}: {one.edits} edits, of {one.held} moved {_part(one.moved, one.held)}, "
             f"needlessly {_part(one.needless, one.held)}"
         )
-    return int(bool(small.worse) or within < AIM)
+    return int(aim_missed)
 
 
 def _at(seconds: Sequence[float], share: float) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from compiler import features
 from compiler.cpuset import CpuSet, union
 from compiler.fingerprint import cpu_text, device_digest, digest
+from compiler.irqs import device_irqs
 from compiler.place import Placement
 from compiler.plan import (
     Band,
@@ -119,6 +120,7 @@ def assemble(
         units=tuple(_unit(u, domains[u.name], ids) for u in resolution.units),
         lanes=lanes,
         workloads=_workloads(resolution),
+        irqs=device_irqs(resolution.irqs, topology, lanes, placement.housekeeping),
         degradations=tuple(sorted(degradations, key=lambda d: (d.about, d.kind, d.message))),
     )
     return plan.model_copy(update={"features": features.of_plan(plan)})
@@ -262,6 +264,8 @@ def _machine(topology: Topology) -> Machine:
         llcs=topology.llcs,
         gpus=topology.gpus,
         nics=topology.nics,
+        nohz_full=topology.nohz_full or None,
+        pods_root=topology.pods_root,
     )
 
 

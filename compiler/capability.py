@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from compiler import features, safety
@@ -42,30 +42,41 @@ def gaps(plan: NodePlan, target: Target) -> tuple[LeftOut, ...]:
     """Return what the target cannot express, sorted by feature and unit."""
     lacking: dict[tuple[str, str | None], list[int]] = {}
     for rule in plan.rules:
-        for word in features.of_rule(rule) - target.supports:
-            lacking.setdefault((word, rule.unit), []).append(rule.id)
-    for word in plan.features:
+        for word in _business(target, features.of_rule(rule)) - target.supports:
+            unit = None if target.partial else rule.unit
+            lacking.setdefault((word, unit), []).append(rule.id)
+    for word in sorted(_business(target, plan.features)):
         if not word.startswith("match.") and word not in target.supports:
             lacking.setdefault((word, None), [])
-    return tuple(
+    rows = [
         LeftOut(
             feature=word,
             unit=unit,
             rules=tuple(ids),
-            message=_message(target.name, word, unit, len(ids)),
+            message=_message(target, word, unit, len(ids)),
         )
-        for (word, unit), ids in sorted(
-            lacking.items(), key=lambda row: (row[0][0], row[0][1] or "")
-        )
+        for (word, unit), ids in lacking.items()
+    ]
+    rows += target.lacks(plan)
+    return tuple(
+        sorted(rows, key=lambda row: (row.feature, row.unit or "", row.rules, row.message))
     )
 
 
-def _message(target: str, word: str, unit: str | None, count: int) -> str:
+def _business(target: Target, words: Iterable[str]) -> frozenset[str]:
+    """Return the words that are a target's business."""
+    found = frozenset(words)
+    return found if target.concerns is None else found & target.concerns
+
+
+def _message(target: Target, word: str, unit: str | None, count: int) -> str:
+    if target.partial:  # said once, whatever the word
+        return f"{target.name} bounds groups of threads only; the rest is left to other targets"
     meaning = features.MEANING[word]
     if unit is None:
-        return f"{target} leaves out {meaning}"
+        return f"{target.name} leaves out {meaning}"
     rules = "a rule" if count == 1 else f"{count} rules"
-    return f"{target} cannot match {meaning}: {rules} of {unit} left out"
+    return f"{target.name} cannot match {meaning}: {rules} of {unit} left out"
 
 
 def visible(plan: NodePlan, left_out: tuple[LeftOut, ...]) -> NodePlan:
@@ -86,27 +97,84 @@ def report(
     resolution: Resolution,
     left_out: Mapping[str, tuple[LeftOut, ...]],
     sink: Sink,
+    partial: Collection[str] = (),
+    narrow: Collection[str] = (),
 ) -> None:
-    """Turn what the emitted targets lack into findings at the lines that asked for it."""
-    for target, rows in sorted(left_out.items()):
+    """Turn what the emitted targets lack into findings at the lines that asked for it.
+
+    Targets that are ``partial`` only add to others, and ``narrow`` ones, which are not in
+    ``left_out``, are about something else than threads.  Where the node has no other target, the
+    rules that no partial one has are findings, unless the node is only observed.
+    """
+    others = {name: rows for name, rows in left_out.items() if name not in partial}
+    for target, rows in sorted(others.items()):
         hidden = {id for row in rows for id in row.rules}
         lost = exposed(plan, hidden)
         _report_rules(plan, resolution, target, rows, lost, sink)
-        for row in rows:
-            if row.rules:
-                continue
-            if row.feature in _OF_LANES:
-                if any(
-                    row.feature not in {r.feature for r in others}
-                    for name, others in left_out.items()
-                    if name != target
-                ):
-                    continue  # another target of this node enforces it
-                if row.feature == "lane.family":
-                    _report_families(plan, resolution, sink)
-                else:
-                    _report_lanes(plan, resolution, row, sink)
+        _report_of_lanes(plan, resolution, target, left_out, sink)
         _report_view(plan, resolution, target, rows, hidden, sink)
+    if not others and (left_out or narrow) and plan.mode != "observe":
+        _report_unplaced(plan, resolution, left_out, sorted({*left_out, *narrow}), sink)
+        for target in sorted(left_out):
+            _report_of_lanes(plan, resolution, target, left_out, sink)
+
+
+def _report_of_lanes(
+    plan: NodePlan,
+    resolution: Resolution,
+    target: str,
+    left_out: Mapping[str, tuple[LeftOut, ...]],
+    sink: Sink,
+) -> None:
+    """Report what one target of the node would suffice for, where none has it."""
+    for row in left_out[target]:
+        if row.rules or row.feature not in _OF_LANES:
+            continue
+        if any(
+            row.feature not in {r.feature for r in others}
+            for name, others in left_out.items()
+            if name != target
+        ):
+            continue  # another target of this node enforces it
+        if row.feature == "lane.family":
+            _report_families(plan, resolution, sink)
+        else:
+            _report_lanes(plan, resolution, row, sink)
+
+
+def _report_unplaced(
+    plan: NodePlan,
+    resolution: Resolution,
+    left_out: Mapping[str, tuple[LeftOut, ...]],
+    targets: Sequence[str],
+    sink: Sink,
+) -> None:
+    """Report the rules that no target has, of a node none of whose targets places threads."""
+    hidden = [{id for row in rows for id in row.rules} for rows in left_out.values()]
+    lost = {rule.id for rule in plan.rules}.intersection(*hidden)
+    names = listed([f"target {name}" for name in targets])
+    does = "does" if len(targets) == 1 else "do"
+    found: dict[tuple[Span, Code], list[str]] = {}
+    for rule in plan.rules:
+        if rule.id not in lost:
+            continue
+        unit = next(u for u in plan.units if u.name == rule.unit)
+        if unit.intent is None:
+            continue  # nobody wrote it: it comes along with what needs it
+        protects = unit.effect in ("protect", "needed")
+        code = codes.INEXPRESSIBLE if protects else codes.LEFT_OUT
+        units = found.setdefault((_span(resolution, rule.id), code), [])
+        if unit.name not in units:
+            units.append(unit.name)
+    for (span, code), units in found.items():
+        verb = "protects" if code is codes.INEXPRESSIBLE else "concerns"
+        sink.add(
+            code.at(
+                span,
+                f"{names} {does} not place the threads of this rule, which {verb} {listed(units)}",
+                help="add taskset: {} to targets, or bpf: {} in mode sched_ext: they place threads",
+            )
+        )
 
 
 def exposed(plan: NodePlan, hidden: Collection[int]) -> dict[int, int]:

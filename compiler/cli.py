@@ -1,15 +1,14 @@
 """The command line.  Declares commands and options; the work, and its imports, is in
 ``compiler.commands``."""
 
-from __future__ import annotations
-
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from compiler import __version__
+from compiler.cli_facts import facts_app
+from compiler.cli_options import Color, ColorOption, FormatOption, Level, ProjectOption
 
 app = typer.Typer(
     name="tierc",
@@ -19,37 +18,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     add_completion=False,
 )
-facts_app = typer.Typer(
-    help="Node facts: what a machine is.", no_args_is_help=True, rich_markup_mode=None
-)
 app.add_typer(facts_app, name="facts")
-
-
-class Color(StrEnum):
-    """When to colour text reports."""
-
-    AUTO = "auto"
-    ALWAYS = "always"
-    NEVER = "never"
-
-
-class Level(StrEnum):
-    """Severities for ``--fail-on``."""
-
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-ColorOption = Annotated[
-    Color,
-    typer.Option("--color", help="Colour text output: auto (on a terminal, without NO_COLOR)."),
-]
-ProjectOption = Annotated[
-    Path,
-    typer.Option("--project", "-p", help="Policy repository."),
-]
-FormatOption = Annotated[str, typer.Option("--format", help="text or json.")]
 
 
 def _version(value: bool) -> None:
@@ -127,8 +96,10 @@ def lint(
 
 @app.command(epilog="Example: tierc build . -o rendered --node spark-a --target taskset")
 def build(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Directory of the output tree.")],
     path: Annotated[Path, typer.Argument(help="A policy repository.")] = Path(),
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Directory of the output tree.")
+    ] = None,
     node: Annotated[
         list[str] | None,
         typer.Option(
@@ -143,6 +114,22 @@ def build(
             help="Only this target's files; others stay. May be repeated.",
         ),
     ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="I/N",
+            help="Only part I (from 0) of N parts; all of them together are the whole build.",
+        ),
+    ] = None,
+    stdout: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TARGET", help="Print the cluster's objects instead of writing a tree."
+        ),
+    ] = None,
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="With --stdout: no object at all is no error.")
+    ] = False,
     check: Annotated[
         bool,
         typer.Option("--check", help="Write nothing; exit 1 when the tree on disk differs."),
@@ -153,9 +140,18 @@ def build(
 
     With an error anywhere nothing is written.  What tierc did not write is kept.
     """
-    from compiler.commands.build import run
+    from compiler.commands.build import Wanted, run
 
-    raise typer.Exit(run(path, out, node or [], target or [], color.value, check=check))
+    wanted = Wanted(
+        out=out,
+        nodes=tuple(node or ()),
+        targets=tuple(target or ()),
+        shard=shard,
+        stdout=stdout,
+        allow_empty=allow_empty,
+        check=check,
+    )
+    raise typer.Exit(run(path, wanted, color.value))
 
 
 @app.command(
@@ -258,217 +254,55 @@ def graph(
     raise typer.Exit(run(project, node, output, out, color.value))
 
 
-@facts_app.command(
-    epilog="Example: tierc facts collect --label accelerator=gb10 -o nodes/spark-a.yaml"
-)
-def collect(
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="File to write; omitted: standard output."),
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="Node name; omitted: the host name.")] = None,
-    label: Annotated[
-        list[str] | None,
-        typer.Option("--label", metavar="KEY=VALUE", help="For node selectors. May be repeated."),
-    ] = None,
-    sysroot: Annotated[
-        Path, typer.Option(help="Root of another machine's mounted or copied file system.")
-    ] = Path("/"),
-    bundle: Annotated[
-        Path | None,
+@app.command(epilog="Example: tierc verify /etc/tierc/nodes/spark-a --format json")
+def verify(
+    directory: Annotated[
+        Path, typer.Argument(metavar="NODE_DIR", help="nodes/NODE of a built tree, on the node.")
+    ],
+    root: Annotated[
+        Path,
         typer.Option(
-            metavar="OUT.tar.gz",
-            help="Also keep what was read, so that tierc facts import can repeat it elsewhere.",
+            "--root",
+            "--sysroot",
+            metavar="DIR",
+            help="Root of the node's file system, where it is mounted or copied.",
+        ),
+    ] = Path("/"),
+    formats: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="text or json; FORMAT=FILE writes to a file. May be repeated.",
+            show_default="text",
         ),
     ] = None,
-    no_tools: Annotated[
-        bool,
-        typer.Option("--no-tools", help="Do not ask nvidia-smi, rocm-smi and NVML about GPUs."),
+    fail_on: Annotated[
+        Level, typer.Option("--fail-on", help="Exit 1 at this severity.")
+    ] = Level.ERROR,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also list every thread that has a rule.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    color: ColorOption = Color.AUTO,
 ) -> None:
-    """Read this machine's CPUs, caches, NUMA nodes, GPUs, NICs and kernel abilities.
+    """Compare this node with what was compiled for it; change nothing.
 
-    Read-only and without privileges.  CPU facts need no program; GPU tools are asked if installed.
+    Machine, kill switch, affinity of every thread, lanes, interrupts, and the scheduler's maps.
+    Exit codes: 0 as planned; 1 it differs, also when the plan is for another machine; 2 no plan
+    that can be used.
     """
-    from compiler.commands.facts import run_collect
+    from compiler.commands.verify import run
 
     raise typer.Exit(
-        run_collect(out, name, label or [], sysroot, force=force, bundle=bundle, tools=not no_tools)
+        run(
+            directory,
+            root,
+            formats or ["text"],
+            fail_on.value,
+            color.value,
+            everything=everything,
+        )
     )
-
-
-@facts_app.command(
-    "import", epilog="Example: tierc facts import lscpu.csv topo.txt --name gpu-7 -o nodes/"
-)
-def import_(
-    files: Annotated[
-        list[Path],
-        typer.Argument(help="Files, directories or tar archives of any known format; - is stdin."),
-    ],
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE|DIR",
-            help="File to write, or directory for one file a node (ends in / or is there); "
-            "omitted: standard output.",
-        ),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Node name; omitted: what the files or -o FILE say.")
-    ] = None,
-    label: Annotated[
-        list[str] | None,
-        typer.Option("--label", metavar="KEY=VALUE", help="For node selectors. May be repeated."),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
-    color: ColorOption = Color.AUTO,
-) -> None:
-    """Read what people have of a machine: sysfs, lstopo, lscpu, nvidia-smi, kubectl and more.
-
-    The format is told from the content.  Several files of one node are merged; where they
-    disagree the more trusted one counts, and it is said.
-    """
-    from compiler.commands.facts_import import run_import
-
-    raise typer.Exit(run_import(files, out, name, label or [], color.value, force=force))
-
-
-@facts_app.command(epilog="Example: tierc facts daemonset --create-namespace | kubectl apply -f -")
-def daemonset(
-    namespace: Annotated[
-        str, typer.Option(metavar="NAME", help="Namespace of the objects.")
-    ] = "tierc-facts",
-    create_namespace: Annotated[
-        bool, typer.Option("--create-namespace", help="Make the namespace as well.")
-    ] = False,
-    image: Annotated[str, typer.Option(help="Image with busybox.")] = "busybox:1.36",
-    selector: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--selector",
-            metavar="KEY=VALUE",
-            help="Only nodes with this label. May be repeated.",
-            show_default="all Linux nodes",
-        ),
-    ] = None,
-    kubelet_root: Annotated[
-        str | None,
-        typer.Option(
-            "--kubelet-root",
-            metavar="DIR",
-            help="Read the kubelet's CPU manager state there too, such as /var/lib/kubelet; "
-            "the pods then run as root.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="File to write; omitted: standard output."),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-) -> None:
-    """Print a DaemonSet whose pods print their nodes' facts, for a whole cluster.
-
-    The pods need no rights, run a plain shell script and change nothing.  `tierc facts import`
-    reads their logs.
-    """
-    from compiler.commands.facts_daemonset import run
-
-    code = run(
-        out,
-        namespace,
-        image,
-        selector or [],
-        kubelet_root,
-        create_namespace=create_namespace,
-        force=force,
-    )
-    raise typer.Exit(code)
-
-
-@facts_app.command(epilog="Example: tierc facts show spark-a --format svg -o spark-a.svg")
-def show(
-    node: Annotated[
-        str,
-        typer.Argument(
-            metavar="NODE|FILE", help="A node of the policy, or a file with NodeFacts; - is stdin."
-        ),
-    ],
-    project: ProjectOption = Path(),
-    output: Annotated[str, typer.Option("--format", help="text, json or svg.")] = "text",
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="File to write; omitted: standard output."),
-    ] = None,
-    width: Annotated[
-        int | None,
-        typer.Option(help="Columns of the text.", show_default="the terminal's, else 80"),
-    ] = None,
-    ascii_only: Annotated[bool, typer.Option("--ascii", help="Text in plain ASCII.")] = False,
-    no_lanes: Annotated[
-        bool, typer.Option("--no-lanes", help="The machine alone, without the owners of its CPUs.")
-    ] = False,
-    color: ColorOption = Color.AUTO,
-) -> None:
-    """Draw a machine: packages, NUMA nodes, caches, cores, and the devices near them.
-
-    What is isolated, not allowed, offline or the kubelet's is marked.  A node of the policy is
-    drawn with its lanes, housekeeping and what is left over, unless the policy has errors.
-    """
-    from compiler.commands.facts_show import run
-
-    code = run(
-        node,
-        project,
-        output,
-        out,
-        width,
-        color.value,
-        ascii_only=ascii_only,
-        lanes=not no_lanes,
-    )
-    raise typer.Exit(code)
-
-
-@facts_app.command(epilog="Example: tierc facts diff nodes/gpu-1.yaml nodes/gpu-2.yaml")
-def diff(
-    a: Annotated[
-        str, typer.Argument(metavar="A", help="A node of the policy, or a file with NodeFacts.")
-    ],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another one; - is stdin.")],
-    project: ProjectOption = Path(),
-    output: FormatOption = "text",
-    everything: Annotated[
-        bool,
-        typer.Option("--all", help="Also sources and warnings, which do not count."),
-    ] = False,
-    color: ColorOption = Color.AUTO,
-) -> None:
-    """Say in what two machines differ, and whether plans treat them alike.
-
-    Order, comments, names of nodes, sources and warnings are no differences.
-    Exit codes: 0 no difference; 1 some; 2 facts that cannot be used.
-    """
-    from compiler.commands.facts_diff import run
-
-    raise typer.Exit(run(a, b, project, output, color.value, everything=everything))
-
-
-@facts_app.command(epilog="Example: tierc facts validate nodes/*.yaml")
-def validate(
-    paths: Annotated[list[Path], typer.Argument(help="Files with NodeFacts.")],
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Also report what is not known; exit 1 at warnings as well."),
-    ] = False,
-    color: ColorOption = Color.AUTO,
-) -> None:
-    """Check node facts by themselves."""
-    from compiler.commands.facts import run_validate
-
-    raise typer.Exit(run_validate(paths, color.value, strict=strict))
 
 
 @app.command(epilog="Example: tierc rule TRC201")

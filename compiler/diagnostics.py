@@ -71,7 +71,7 @@ class Code:
     Attributes:
         id: ``TRC`` and three digits; never reused.  The first digit names the family:
             0 reading, 1 language, 2 lint rules, 3 resolution, 4 placement, 5 targets, 6 facts,
-            7 the output tree, 9 the compiler itself.
+            7 the output tree and the node it is for, 9 the compiler itself.
         name: kebab-case short name.
         severity: what it is unless ``lint.severity`` says otherwise.
         doc: what ``tierc rule`` prints: what is wrong, why it matters, what to do (Markdown).

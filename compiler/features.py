@@ -75,7 +75,7 @@ def of_plan(plan: NodePlan) -> tuple[str, ...]:
     default = plan.bands[plan.default_band].tier
     if any(band.tier != default for band in plan.bands):
         out.add("tier")
-    if any(unit.stage == "gpu-irq" for unit in plan.units):
+    if any(one.where != "leave" for one in plan.irqs):
         out.add("irq.affinity")
     if plan.machine.online.highest >= MAX_MAP_CPUS:
         out.add("cpus.1024")

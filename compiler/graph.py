@@ -10,8 +10,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import networkx as nx
+if TYPE_CHECKING:
+    import networkx as nx
+
+# networkx is loaded where there are edges: it takes longer than reading most policies.
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -50,12 +54,11 @@ def inherit(base: Mapping[str, int], needs: Iterable[Need]) -> dict[str, Inherit
     Raises:
         KeyError: a need names a node that ``base`` lacks.
     """
-    graph: nx.MultiDiGraph[str] = nx.MultiDiGraph()
-    graph.add_nodes_from(sorted(base))
+    out: dict[str, list[Need]] = {}
     for need in sorted(needs):
         if need.source not in base or need.target not in base:
             raise KeyError(need.target if need.source in base else need.source)
-        graph.add_edge(need.source, need.target, need=need)
+        out.setdefault(need.source, []).append(need)
     settled: dict[str, Inherited] = {}
     queue: list[tuple[int, int, str, tuple[Need, ...]]] = [
         (tier, 0, name, ()) for name, tier in base.items()
@@ -66,8 +69,8 @@ def inherit(base: Mapping[str, int], needs: Iterable[Need]) -> dict[str, Inherit
         if name in settled:
             continue
         settled[name] = Inherited(tier, chain)
-        for _, target, data in graph.out_edges(name, data=True):
-            step: Need = data["need"]
+        for step in out.get(name, ()):
+            target = step.target
             if target not in settled and (passed := max(tier, step.tier)) < base[target]:
                 heapq.heappush(queue, (passed, length + 1, target, (*chain, step)))
     return {name: settled[name] for name in sorted(settled)}
@@ -79,8 +82,13 @@ def cycles(edges: Iterable[tuple[str, str]]) -> tuple[tuple[str, ...], ...]:
     A cycle begins with its smallest name, is a shortest one through that name, and among those
     the first in lexicographic order; it does not repeat its first name at the end.
     """
+    pairs = sorted(set(edges))
+    if not pairs:
+        return ()
+    import networkx as nx  # noqa: PLC0415
+
     graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_edges_from(sorted(set(edges)))
+    graph.add_edges_from(pairs)
     found = []
     for component in nx.strongly_connected_components(graph):
         start = min(component)
@@ -112,9 +120,14 @@ def depths(nodes: Iterable[str], edges: Iterable[tuple[str, str]]) -> dict[str, 
     Raises:
         ValueError: the edges have a cycle; ask :func:`cycles` first.
     """
+    names, pairs = sorted(set(nodes)), sorted(set(edges))
+    if not pairs:
+        return dict.fromkeys(names, 0)
+    import networkx as nx  # noqa: PLC0415
+
     graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(sorted(nodes))
-    graph.add_edges_from(sorted(set(edges)))
+    graph.add_nodes_from(names)
+    graph.add_edges_from(pairs)
     if not nx.is_directed_acyclic_graph(graph):
         raise ValueError("edges have a cycle")
     depth: dict[str, int] = {}
@@ -131,9 +144,14 @@ def ordered(count: int, before: Iterable[tuple[int, int]], keys: Sequence[str]) 
     Raises:
         ValueError: the pairs have a cycle.
     """
+    pairs = sorted(set(before))
+    if not pairs:
+        return sorted(range(count), key=lambda i: (keys[i], i))
+    import networkx as nx  # noqa: PLC0415
+
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(range(count))
-    graph.add_edges_from(sorted(set(before)))
+    graph.add_edges_from(pairs)
     try:
         return list(nx.lexicographical_topological_sort(graph, key=lambda i: (keys[i], i)))
     except nx.NetworkXUnfeasible as error:

@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from compiler.cpuset import CpuSet, union
 from compiler.model.base import CpuList, Preference, Stage
 
-PLAN_VERSION: Final = 2
+PLAN_VERSION: Final = 3
 MAX_RULES: Final = 256
 MAX_BANDS: Final = 64
 
@@ -25,12 +25,21 @@ an intent that only places."""
 
 Mode = Literal["observe", "fallback", "sched_ext"]
 
+IrqWhy = Literal["written", "default", "no-lane", "not-near", "unclaimed"]
+"""Why interrupts go where they do: an intent says so (``irqs``); by default, as an intent with a
+lane uses the device; they are left, as an intent says ``irqs: lane`` and has none, or as no CPU
+of its lane is known to be near the NIC; or no intent speaks of the device."""
+
 
 class PlanModel(BaseModel):
     """Base of the IR: frozen, camelCase in JSON."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=True
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        defer_build=True,
     )
 
 
@@ -194,6 +203,28 @@ class Machine(PlanModel):
     """PCI addresses of the GPUs, in order; None: not all are known."""
     nics: tuple[str, ...] | None = None
     """PCI addresses of the network devices, in order; None: not all are known."""
+    nohz_full: CpuList | None = None
+    """CPUs without a periodic tick (``nohz_full=``); None: there are none, or it is not known."""
+    pods_root: str | None = None
+    """Cgroup below which all pods are; None: there are none, or it is not known."""
+
+
+class DeviceIrqs(PlanModel):
+    """Where the interrupts of one device go.  Their numbers are known at run time only."""
+
+    device: str
+    """PCI address."""
+    kind: Literal["gpu", "nic"]
+    where: Literal["lane", "housekeeping", "leave"]
+    """``leave``: nothing sets them."""
+    cpus: CpuList | None = None
+    """CPUs that may serve them, never empty; None where they are left."""
+    lanes: tuple[str, ...] = ()
+    """Lanes, or members of families, that the CPUs are of; by name."""
+    intents: tuple[str, ...] = ()
+    """Intents that decided it, by name; none where nobody speaks of the device."""
+    why: IrqWhy
+    """How they decided it."""
 
 
 class LeftOut(PlanModel):
@@ -229,6 +260,8 @@ class NodePlan(PlanModel):
     lanes: tuple[Lane, ...]
     workloads: tuple[Workload, ...] = ()
     """One an intent that has units here, by name."""
+    irqs: tuple[DeviceIrqs, ...] = ()
+    """GPUs and network devices with a PCI address, by address."""
     degradations: tuple[Degradation, ...]
     features: tuple[str, ...] = ()
     """Everything the plan needs of a target, sorted; see ``compiler.features``."""

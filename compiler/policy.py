@@ -12,8 +12,9 @@ from compiler.model.demand import Demand
 from compiler.model.facts import NodeFacts
 from compiler.model.intent import Intent
 from compiler.model.ladder import Tier, TierLadder
-from compiler.model.profile import EngineProfile, WorkloadGroup
+from compiler.model.profile import WorkloadGroup
 from compiler.model.project import Enforce, Project
+from compiler.profiles import Profiles
 from compiler.select import selects
 from compiler.source import Document, SourceFile
 
@@ -77,7 +78,7 @@ class Policy:
     project_doc: Document | None
     files: Mapping[str, SourceFile]
     intents: tuple[Loaded[Intent], ...]
-    profiles: Mapping[str, Loaded[EngineProfile]]
+    profiles: Profiles
     groups: Mapping[str, Loaded[WorkloadGroup]]
     ladder: Ladder
     ladder_doc: Loaded[TierLadder]

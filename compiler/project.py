@@ -22,12 +22,14 @@ from compiler.model.policytest import PolicyTest
 from compiler.model.profile import EngineProfile
 from compiler.model.project import Project
 from compiler.policy import Ladder, Policy
-from compiler.profiles import builtin_groups, builtin_ladder, builtin_profiles
+from compiler.profiles import Profiles, builtin_groups, builtin_ladder
 from compiler.source import Document, SourceFile, discover, read_source
 
 PROJECT_FILE: Final = "tierc.yaml"
 SNAPSHOT_SUFFIX: Final = ".plan.json"
 """Ends the names of plans that tests compare with; such files are no documents."""
+_PLACES_KEPT: Final = 2
+"""Steps down to which places of clean node facts are kept: names, and the parts of ``spec``."""
 M = TypeVar("M", bound=Model)
 
 
@@ -155,6 +157,8 @@ def load(place: Place, sink: Sink) -> Policy:
             loaded += _decoded(_policy_documents(file), lost, sink)
             test_documents += _test_documents(file)
             _report_empty(file, before, sink)
+            if len(sink) == before:
+                _forget_places(file)
     if not any(file.documents for file in files.values()) and not sink.has_errors:
         raise NothingToCheckError(f"no document found in {place.root}")
     check_unique(loaded, sink)
@@ -163,14 +167,12 @@ def load(place: Place, sink: Sink) -> Policy:
     nodes = _of(loaded, NodeFacts)
     for node in nodes:
         validate(node, sink)
-    profiles = dict(builtin_profiles())
-    profiles.update({p.name: p for p in _of(loaded, EngineProfile)})
     return Policy(
         project=options,
         project_doc=project.doc if project is not None else None,
         files=files,
         intents=_of(loaded, Intent),
-        profiles=profiles,
+        profiles=Profiles({profile.name: profile for profile in _of(loaded, EngineProfile)}),
         groups=builtin_groups(),
         ladder=Ladder(ladder.model.spec.tiers),
         ladder_doc=ladder,
@@ -193,6 +195,13 @@ def policy_entries(root: Path, project: Project, written: bool) -> tuple[str, ..
 def _default_sources() -> tuple[str, ...]:
     sources = _default_project().spec.sources
     return (*sources.intents, *sources.nodes)
+
+
+def _forget_places(file: SourceFile) -> None:
+    """Give back the memory of places in node facts, of which a fleet has many."""
+    for document in file.documents:
+        if document.kind == NodeFacts.__name__:
+            document.forget_places(_PLACES_KEPT)
 
 
 def _report_empty(file: SourceFile, before: int, sink: Sink) -> None:

@@ -5,6 +5,9 @@ Travels beside the manifest, never inside the plan: moving a line must not roll 
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
+
 from compiler.artifact import Artifact, canonical_json
 from compiler.pipeline import Compilation, CompiledClass
 from compiler.policy import Ladder, Policy
@@ -18,7 +21,43 @@ def provenance(compilation: Compilation) -> Artifact:
     """Return ``provenance.json`` for all planned classes."""
     policy = compilation.policy
     classes = [_class(group, policy) for group in compilation.classes if group.plan is not None]
+    return _artifact(classes)
+
+
+def merged(compilation: Compilation, old: bytes | None) -> Artifact:
+    """Return ``provenance.json`` of a shard together with what others have written.
+
+    Args:
+        compilation: of a shard.
+        old: what is there; None: nothing.  Classes of other shards are taken over from it, as far
+            as they are still classes of the policy.
+    """
+    others = {group.nodes for group in compilation.classes if not group.mine}
+    policy = compilation.policy
+    classes = [_class(group, policy) for group in compilation.classes if group.plan is not None]
+    classes += [row for row in _rows(old) if _nodes(row) in others]
+    return _artifact(sorted(classes, key=_nodes))
+
+
+def _artifact(classes: Sequence[Mapping[str, object]]) -> Artifact:
     return Artifact(PATH, canonical_json({"version": FORMAT, "classes": classes}))
+
+
+def _rows(old: bytes | None) -> list[dict[str, object]]:
+    """The classes of a provenance; none where it is no provenance of this format."""
+    try:
+        value = json.loads(old or b"")
+    except (ValueError, RecursionError):
+        return []
+    if not isinstance(value, dict) or value.get("version") != FORMAT:
+        return []
+    rows = value.get("classes")
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _nodes(row: Mapping[str, object]) -> tuple[str, ...]:
+    nodes = row.get("nodes")
+    return tuple(map(str, nodes)) if isinstance(nodes, list) else ()
 
 
 def _class(group: CompiledClass, policy: Policy) -> dict[str, object]:
@@ -46,6 +85,18 @@ def _class(group: CompiledClass, policy: Policy) -> dict[str, object]:
                 "share": _decided(lane.share),
             }
             for lane in resolution.lanes
+        },
+        "irqs": {
+            claim.intent.name: {
+                "where": claim.where,
+                "at": str(
+                    claim.intent.span("spec", "irqs")
+                    if claim.written
+                    else claim.intent.key_span("spec", "workload")
+                ),
+                "written": claim.written,
+            }
+            for claim in resolution.irqs
         },
     }
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 from pydantic.json_schema import GenerateJsonSchema
 
 from compiler.decode import KINDS
+from compiler.model.described import descriptions
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -60,7 +61,14 @@ def _schema(kind: str) -> bytes:
 
 
 class _Generator(GenerateJsonSchema):
-    """pydantic's generator, without the titles it makes up of names."""
+    """pydantic's generator, with our descriptions and without the titles it makes of names."""
+
+    def model_schema(self, schema: Any) -> Any:
+        result = super().model_schema(schema)
+        fields = schema["cls"].model_fields
+        for name, text in descriptions(schema["cls"]).items():
+            result["properties"][fields[name].alias or name]["description"] = text
+        return result
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False

@@ -6,6 +6,7 @@ YAML file is parsed.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from compiler.diagnostics import Sink, Span
@@ -24,6 +25,7 @@ from compiler.reading.document import (
     Data,
     Document,
     Mark,
+    Marks,
     Route,
     Scalar,
     SourceFile,
@@ -85,7 +87,17 @@ def parse_source(path: str, data: bytes, sink: Sink) -> SourceFile:
                 suppressions = read_suppressions(source, found, out)
     except StopReading:
         pass
+    for index, document in enumerate(documents):
+        if isinstance(document.marks, Marks):
+            document.marks.read_again_by(partial(_marks, path, data, index))
     return SourceFile(path, source.lines, documents, suppressions)
+
+
+def _marks(path: str, data: bytes, index: int) -> Marks:
+    """Return the marks of one document, made anew; the findings are known already."""
+    marks = parse_source(path, data, Sink()).documents[index].marks
+    assert isinstance(marks, Marks)
+    return marks
 
 
 def read_source(root: Path, path: str, sink: Sink) -> SourceFile | None:

@@ -22,11 +22,12 @@ and a lane is never half isolated.  Its ordinary CPUs stay in the effective set.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from compiler.cpuset import CpuSet
 from compiler.model.facts import CoreKind, Device, FactsSpec, Kubelet, NodeFacts
+from compiler.words import natural
 
 KINDS_BY_SPEED: Final[tuple[CoreKind, ...]] = ("performance", "standard", "efficiency", "lowpower")
 """Core kinds, fastest first."""
@@ -104,7 +105,7 @@ class Topology:
     numas: tuple[NumaView, ...]
     """NUMA nodes by id."""
     devices: tuple[DeviceView, ...]
-    """Devices by id."""
+    """Devices by id, ``gpu2`` before ``gpu10``."""
     control_plane: bool
     """Whether a Kubernetes control plane is embedded in the node."""
     gpus: tuple[str, ...] | None = None
@@ -116,6 +117,10 @@ class Topology:
     are not known."""
     strict: bool | None = None
     """Whether the kubelet keeps ordinary pods off ``reserved``; None: not known."""
+    nohz_full: CpuSet = field(default_factory=CpuSet)
+    """Online CPUs of ``nohz_full=``; empty where that is not known."""
+    pods_root: str | None = None
+    """Cgroup below which all pods are; None: not known."""
 
     @property
     def smt(self) -> int:
@@ -186,13 +191,22 @@ def topology_of(facts: NodeFacts) -> Topology:
             NumaView(node.id, node.cpus & online)
             for node in sorted(spec.numa, key=lambda node: node.id)
         ),
-        devices=tuple(_device(d, spec) for d in sorted(spec.devices, key=lambda d: d.id)),
+        devices=tuple(_device(d, spec) for d in sorted(spec.devices, key=lambda d: natural(d.id))),
         control_plane=spec.kubelet is not None and spec.kubelet.control_plane,
         gpus=pci_addresses(spec, "gpu"),
         nics=pci_addresses(spec, "nic"),
         reserved=_reserved(spec.kubelet, online),
         strict=None if spec.kubelet is None else spec.kubelet.strict_reservation,
+        nohz_full=(spec.cpus.nohz_full or CpuSet()) & online,
+        pods_root=pods_root_of(spec),
     )
+
+
+def pods_root_of(spec: FactsSpec) -> str | None:
+    """Return the cgroup below which the node's pods live, the operator's word first."""
+    if spec.overrides.pods_root is not None:
+        return spec.overrides.pods_root
+    return spec.kubelet.pods_root if spec.kubelet is not None else None
 
 
 def pci_addresses(spec: FactsSpec, kind: Literal["gpu", "nic"]) -> tuple[str, ...] | None:

@@ -49,6 +49,7 @@ _HELP: Final[Mapping[str, str]] = {
         "set strict-cpu-reservation in the kubelet's cpuManagerPolicyOptions, or take it as it is"
     ),
     "family-collapsed": "lower the cores of a lane; under require: [gpu-local] its members stay",
+    "not-divided": "write same-llc under prefer: then it has cores near all of its GPUs",
     "locality-too-small": "nothing is wrong; gpus in the workload may name those that are meant",
     "no-near-nic": "drop nic-local where the NICs are elsewhere",
     "search-stopped": "ask for fewer preferences or lanes, or take the plan as it is",
@@ -60,13 +61,16 @@ def refused(
     policy: Policy, refusal: Refusal, resolution: Resolution, node: Loaded[NodeFacts]
 ) -> Diagnostic:
     """Say why a node has no plan, at the word that asks for too much."""
-    span = _about(refusal.about, resolution, node)
+    span, help = _about(refusal.about, resolution, node), refusal.help
+    lane = resolution.asked(refusal.about)
+    if lane is not None and any(note.kind == "not-divided" for note in lane.notes):
+        help = f"{_HELP['not-divided']}; or {help}"
     if refusal.about == HOUSEKEEPING:  # no lane is called so (TRC331)
         span = _housekeeping(policy, node)
     elif refusal.kind.startswith("require-"):
         word = refusal.kind.removeprefix("require-")
         span = _written("require", word, _members(refusal.about, resolution)) or span
-    return unplaceable(policy, node, span, refusal.message, refusal.help)
+    return unplaceable(policy, node, span, refusal.message, help)
 
 
 def unplaceable(
@@ -230,11 +234,10 @@ def _culprit(id: int, resolution: Resolution) -> tuple[Span, str]:
 
 
 def _software(rows: Sequence[Violation]) -> str:
-    """Name processes, the first with a cgroup it may be in."""
-    cgroups: dict[str, str] = {}
-    for row in rows:
-        cgroups.setdefault(row.process, row.cgroup)
-    first, *others = cgroups
-    words = [f"{first} (such as in {cgroups[first]})", *others]
+    """Name processes, the first with a cgroup it may be in, and how it is started if it matters."""
+    shown = rows[0]
+    command = f'"{shown.command}" ' if shown.command else ""
+    first, *others = dict.fromkeys(row.process for row in rows)
+    words = [f"{first} (such as {command}in {shown.cgroup})", *others]
     more = len(words) - _SHOWN
     return listed(words if more < 2 else [*words[:_SHOWN], f"{more} more"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -14,6 +14,7 @@ import jinja2
 _PLAIN: Final = frozenset(range(0x21, 0x7F)) - frozenset(b"\\'\"`$")
 _READABLE: Final = frozenset(range(0x20, 0x7F)) - frozenset(b'"')
 _WIDTH: Final = 100
+_SHARED: Final = Path(__file__).parent / "scripts"
 
 
 def quote(text: str) -> str:
@@ -70,16 +71,31 @@ def filled(words: Iterable[str], first: str, others: str) -> list[str]:
     return lines
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of fields as lines, in columns.  The last is not padded."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
 @cache  # to compile templates takes longer than to fill them, and a fleet has many plans
 def environment(templates: Path) -> jinja2.Environment:
     """Return the environment for line-oriented templates under a directory, always the same one.
 
+    The parts that all targets share are in it as ``scripts/NAME``: see :mod:`targets.scripts`.
     An undefined name is an error, values are put in as they are (``|quote`` and ``|shown`` are
     the filters for everything that comes from a policy), and the comment marks are changed
     because ``${#name}`` is shell.
     """
     env = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(templates, encoding="utf-8"),
+        loader=jinja2.ChoiceLoader(
+            [
+                jinja2.PrefixLoader({"scripts": jinja2.FileSystemLoader(_SHARED)}),
+                jinja2.FileSystemLoader(templates),
+            ]
+        ),
         undefined=jinja2.StrictUndefined,
         autoescape=False,  # noqa: S701 - shell, not HTML
         trim_blocks=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from compiler.cpuset import CpuSet
+from compiler.fingerprint import cpu_text, digest
 from compiler.plan import Band, Condition, Machine, Mode, NodePlan, Rule, Tier
 from tests.bpf_eval import Thread
 
@@ -60,17 +61,18 @@ def plan(
     mode: Mode = "sched_ext",
     effective: CpuSet = EFFECTIVE,
 ) -> NodePlan:
+    machine = Machine(
+        arch="x86_64",
+        online=effective,
+        effective=effective,
+        isolated=CpuSet(),
+        cores=tuple(CpuSet((cpu,)) for cpu in effective),
+        llcs=(effective,),
+    )
     return NodePlan(
         mode=mode,
-        fingerprint="0" * 64,
-        machine=Machine(
-            arch="x86_64",
-            online=effective,
-            effective=effective,
-            isolated=CpuSet(),
-            cores=tuple(CpuSet((cpu,)) for cpu in effective),
-            llcs=(effective,),
-        ),
+        fingerprint=digest(cpu_text(machine.arch, machine.online, machine.cores, machine.llcs)),
+        machine=machine,
         housekeeping=CpuSet.parse("0-1"),
         shared=effective,
         leftovers=CpuSet(),

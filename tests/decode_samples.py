@@ -71,7 +71,17 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "Project": {
         "spec": {
             "enforce": [{"mode": "observe"}],
-            "targets": {"taskset": {}, "bpf": None},
+            "targets": {
+                "taskset": {},
+                "bpf": None,
+                "kubernetes": {
+                    "image": "busybox:1",
+                    "maxUnavailable": "10%",
+                    "labelPrefix": "example.org",
+                    "tolerations": [{"key": "gpu", "value": "a", "effect": "NoSchedule"}],
+                },
+            },
+            "rollout": {"steps": [{"names": ["n"]}, {"percent": 10}, "all"]},
             "lint": {"severity": {"TRC201": "warning"}},
             "reserve": {"housekeeping": 2},
         }

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import struct
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,8 @@ import pytest
 
 from compiler.plan import NodePlan
 from targets.bpf import TARGET
-from tests.bpf_eval import Thread, check, first_match, lpm_lookup
+from tests.bpf_classify import NO_POLICY, classify, expected, load
+from tests.bpf_eval import Thread, check, lpm_lookup
 from tests.bpf_live import (
     Bpftool,
     active,
@@ -32,7 +32,6 @@ from tests.bpf_plans import RICH_RULES, THREADS, plan, rule
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "bpf-seeds.md"
-PROGRAM = ROOT / "tests" / "fixtures" / "bpf" / "classify.bpf.c"
 
 
 @pytest.fixture
@@ -243,53 +242,6 @@ def test_the_documented_sequence(bpftool: Bpftool, tmp_path: Path) -> None:
 
 
 # --- a program in the kernel that classifies ---------------------------------------------------
-
-NO_POLICY = 0xFFFF
-
-
-def packet(thread: Thread) -> bytes:
-    """Describe a thread for classify.bpf.c; a name too long for its field has no NUL there."""
-    names = [name[:64].ljust(64, b"\0") for name in thread.cgroup]
-    fields = [
-        (name + b"\0" + thread.rubbish)[:16].ljust(16, b"\0")
-        for name in (thread.comm, thread.leader)
-    ]
-    numbers = struct.pack("<II", thread.kernel, len(names))
-    return b"".join((*fields, numbers, *names)).ljust(40 + 12 * 64, b"\0")
-
-
-def load(bpftool: Bpftool, clang: str, directory: Path) -> None:
-    """Compile and load the program; its maps are pinned as a scheduler's would be."""
-    target = directory / "classify.o"
-    flags = ["-target", "bpf", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-I", str(ROOT / "bpf")]
-    subprocess.run([clang, *flags, "-c", str(PROGRAM), "-o", str(target)], check=True)
-    mount = str(bpftool.bpffs)
-    done = bpftool.run("prog", "load", str(target), f"{mount}/classify", "pinmaps", mount)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def classify(bpftool: Bpftool, threads: Sequence[Thread], directory: Path) -> list[int]:
-    """Run the program on threads; return what it returned."""
-    directory.mkdir(exist_ok=True)
-    lines = []
-    for number, thread in enumerate(threads):
-        path = directory / str(number)
-        path.write_bytes(packet(thread))
-        lines.append(f"prog run pinned {bpftool.bpffs}/classify data_in {path}\n")
-    done = subprocess.run(
-        [bpftool.program, "-j", "batch", "file", "-"],
-        input="".join(lines),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return [row["output"]["retval"] for row in json.loads(done.stdout)]
-
-
-def expected(a_plan: NodePlan, threads: Sequence[Thread]) -> list[int]:
-    bands = {rule.id: rule.band for rule in a_plan.rules}
-    found = [first_match(a_plan, thread) for thread in threads]
-    return [a_plan.default_band << 16 if n is None else bands[n] << 16 | n + 1 for n in found]
 
 
 def test_the_kernel_classifies_like_the_plan(

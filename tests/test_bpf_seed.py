@@ -41,12 +41,14 @@ def tables(a_plan: NodePlan) -> dict[str, dict[bytes, bytes]]:
 def test_files() -> None:
     files = emitted(plan(RICH_RULES))
     assert sorted(files) == [
+        "bpf/load.sh",
         "bpf/seed.json",
         "bpf/slot0/flip.batch",
         "bpf/slot0/publish.batch",
         "bpf/slot1/flip.batch",
         "bpf/slot1/publish.batch",
         "bpf/stage.batch",
+        "bpf/unload.sh",
     ]
     assert all(data.endswith(b"\n") and data.isascii() for data in files.values())
 

@@ -235,6 +235,19 @@ def test_build_does_not_touch_a_directory_that_is_not_a_tree(
     assert read_tree(out) == {"precious": b"data"}
 
 
+def test_build_refuses_the_root_of_the_file_system(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = call(capsys, "build", str(ROOT / "examples/dgx-spark"), "-o", "/")
+    assert code == 2
+    assert "-o / is the root of the file system" in err
+
+
+def test_explain_says_once_what_a_target_leaves_out(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "explain", "spark-a", "-p", str(ROOT / "examples/dgx-spark"))
+    assert code == 0
+    left_out = out.split("left out\n", 1)[1].splitlines()
+    assert len(left_out) == len(set(left_out)) >= 3
+
+
 def test_intents_without_nodes_lint_and_do_not_build(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -22,7 +22,8 @@ from tests.conftest import ROOT
 from tests.examples import EXAMPLES
 
 NODES = {"dgx-spark": ["spark-a"], "workstation": ["ws-a"], "hgx": ["hgx-a"],
-         "grace": ["gb200-a", "gh200-a"]}  # fmt: skip
+         "grace": ["gb200-a", "gh200-a"],
+         "mixed-fleet": ["edge-a", "hgx-a", "spark-a", "spark-b", "ws-a"]}  # fmt: skip
 HOSTS = [(name, node) for name, nodes in NODES.items() for node in nodes]
 
 Plan = dict[str, Any]
@@ -331,6 +332,72 @@ def test_nothing_is_said_of_nodes_without_cpus(
     assert "membind" not in script
 
 
+# --- mixed-fleet --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("node", "mode", "wanted"),
+    [
+        # As on dgx-spark: six fast cores, in two caches because no cache has six.
+        ("spark-a", "sched_ext", {"serving": CpuSet.parse("5-9,15")}),
+        ("spark-b", "sched_ext", {"serving": CpuSet.parse("5-9,15")}),
+        # 16 cores, thread n+16 beside n.  Both GPUs are near everything, so one lane; node software
+        # has 0 and 1, and the six others of the first cache are just enough.
+        ("ws-a", "sched_ext", {"serving": threads(2, 7, 16)}),
+        # Node software has six of 112 cores, the lowest; four GPUs on either socket.
+        (
+            "hgx-a",
+            "sched_ext",
+            {"serving@numa0": threads(6, 11, 112), "serving@numa1": threads(56, 61, 112)},
+        ),
+        # Eight cores: node software two, and a lane grows only as long as one core is left.
+        ("edge-a", "fallback", {"serving": threads(2, 6, 8)}),
+    ],
+)
+def test_one_set_of_intents_on_every_machine(
+    built: Mapping[str, tuple[Path, str]], node: str, mode: str, wanted: dict[str, CpuSet]
+) -> None:
+    plan = plan_in(built["mixed-fleet"][0], node)
+    assert plan["mode"] == mode
+    assert lanes(plan) == wanted
+    assert tier(plan, "chat/engine-step") == "latency"
+
+
+def test_equal_nodes_have_equal_files(built: Mapping[str, tuple[Path, str]]) -> None:
+    nodes = built["mixed-fleet"][0] / "nodes"
+    first, second = (
+        {
+            path.relative_to(nodes / name): path.read_bytes()
+            for path in (nodes / name).rglob("*")
+            if path.is_file()
+        }
+        for name in ("spark-a", "spark-b")
+    )
+    assert first == second
+
+
+def test_a_node_that_is_too_small_is_left_out_and_it_is_said(
+    built: Mapping[str, tuple[Path, str]],
+) -> None:
+    tree, printed = built["mixed-fleet"]
+    assert not (tree / "nodes/vm-a").exists()
+    assert "vm-a: no plan" in printed
+    code, said = run("lint", ROOT / "examples/mixed-fleet")
+    assert code == 0
+    assert "warning[TRC401]: no plan for this node: lane serving needs 3 cores" in said
+
+
+def test_the_node_that_cannot_run_the_scheduler_gets_no_seeds(
+    built: Mapping[str, tuple[Path, str]],
+) -> None:
+    nodes = built["mixed-fleet"][0] / "nodes"
+    with_seeds = {path.parent.parent.name for path in nodes.glob("*/bpf/seed.json")}
+    assert with_seeds == {"hgx-a", "spark-a", "spark-b", "ws-a"}
+    assert (nodes / "edge-a/taskset/apply.sh").exists()
+    _, said = run("lint", ROOT / "examples/mixed-fleet")
+    assert "the kernel is PREEMPT_RT" in said
+
+
 # --- what the pages of the examples show --------------------------------------------------------
 
 
@@ -342,7 +409,7 @@ def decisions(printed: str) -> str:
     return printed.rsplit("\n", 2)[0]
 
 
-@pytest.mark.parametrize("name", ["workstation", "hgx", "grace"])
+@pytest.mark.parametrize("name", ["workstation", "hgx", "grace", "mixed-fleet"])
 def test_the_pages_show_what_is_printed(built: Mapping[str, tuple[Path, str]], name: str) -> None:
     assert f"```text\n{decisions(built[name][1])}\n```" in page(name)
     assert f"`tierc build examples/{name} -o out/{name}`" in page(name)

@@ -101,6 +101,23 @@ def test_a_node_of_the_policy_is_drawn_with_the_owners_of_its_cpus(
         assert "chat" not in capsys.readouterr().out
 
 
+def test_a_quarantined_node_is_drawn_without_owners_and_it_is_said_why(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (policy / "intents/chat.yaml").write_text(
+        intent("chat", CHAT.replace("cores: 2", "cores: 99")).replace(
+            "spec:", "spec:\n  nodes: {names: [box]}"
+        )
+    )
+    project = (policy / "tierc.yaml").read_text()
+    (policy / "tierc.yaml").write_text(project + "  onUnplaceable: quarantine\n")
+    assert show("box") == 0
+    text, err = capsys.readouterr()
+    assert "note  no plan, see the findings: lanes are not drawn\n" in text
+    assert err.startswith("tierc: drawn without lanes, box has no plan: intents/chat.yaml:")
+    assert "cores" in err
+
+
 def test_a_node_without_a_plan_is_drawn_without_owners_and_it_is_said_why(
     policy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

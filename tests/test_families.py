@@ -20,7 +20,7 @@ from compiler.cpuset import CpuSet, union
 from compiler.diagnostics import Diagnostic
 from compiler.pipeline import CompiledClass
 from compiler.plan import NodePlan
-from tests.gpu_nodes import SOCKETS, chiplets, device, grace, small, two_sockets
+from tests.gpu_nodes import SOCKETS, chiplets, device, grace, node, small, two_sockets
 from tests.policies import HEAD, compiled, intent, write
 
 
@@ -341,8 +341,61 @@ class TestSpanning:
 
     def test_one_cache_cannot_span(self, tmp_path: Path) -> None:
         words = "prefer: [gpu-local]\nrequire: [same-llc]"
-        plan = planned(tmp_path, two_sockets(1, 2), chat(words, "cores: 4", ", gpus: all"))
-        assert lanes(plan) == {"chat": "8-11,24-27"}
+        text = chat(words, "cores: 4", ", gpus: all")
+        group, findings = compile_one(tmp_path, two_sockets(1, 2), text)
+        assert group.plan is not None
+        assert lanes(group.plan) == {"chat": "8-11,24-27"}
+        (found,) = [f for f in findings if f.code == "TRC402"]
+        assert found.message == (
+            "lane chat: its GPUs are in several localities (numa0 and numa1), and no last-level "
+            "cache has cores near all of them: as same-llc is required, it has no cores near some"
+        )
+        assert found.help == "write same-llc under prefer: then it has cores near all of its GPUs"
+
+    @pytest.mark.parametrize("most", [1, 2])
+    def test_one_core_is_not_divided_either_way(self, tmp_path: Path, most: int) -> None:
+        words = "prefer: [gpu-local]\nrequire: [same-llc]"
+        size = f"cores: {{min: 1, max: {most}}}"
+        plan = planned(tmp_path, two_sockets(), chat(words, size, ", gpus: all"))
+        assert ("not-divided" in notes(plan)) == (most > 1)
+
+    def test_a_cache_near_all_gpus_needs_no_division(self, tmp_path: Path) -> None:
+        """Sub-NUMA clusters: two NUMA nodes under one cache."""
+        halves = ("0-3", "4-7")
+        node_text = node(
+            [{"cpus": cpus, "llc": 0, "numa": i} for i, cpus in enumerate(halves)],
+            [device(f"gpu{i}", cpus, bus=16 + i) for i, cpus in enumerate(halves)],
+            online="0-7",
+            llcs={0: "0-7"},
+            numa=dict(enumerate(halves)),
+        )
+        words = "prefer: [gpu-local]\nrequire: [same-llc]"
+        plan = planned(tmp_path, node_text, chat(words, "cores: 3", ", gpus: all"))
+        assert "not-divided" not in notes(plan)
+
+    def test_too_large_for_one_cache_says_that_it_could_be_divided(self, tmp_path: Path) -> None:
+        words = "prefer: [gpu-local]\nrequire: [same-llc]"
+        text = chat(words, "cores: 9", ", gpus: all")
+        group, findings = compile_one(tmp_path, two_sockets(), text)
+        assert group.plan is None
+        (found,) = [f for f in findings if f.code == "TRC400"]
+        assert "the most usable in one is 8" in found.message
+        assert found.help.startswith(
+            "write same-llc under prefer: then it has cores near all of its GPUs; or write "
+        )
+
+    def test_what_is_not_known_of_the_machine_is_said_once(self, tmp_path: Path) -> None:
+        """X04 in a lane of two shares: no cache is known, and there is no NIC."""
+        text = two_sockets()
+        head, _, tail = text.partition("  llcs: ")
+        text = f"{head}  llcs: []\n{tail.partition(chr(10))[2]}".replace('"llc": 0, ', "")
+        text = text.replace('"llc": 1, ', "")
+        words = "prefer: [gpu-local, same-llc, nic-local]"
+        plan = planned(tmp_path, text, chat(words, "cores: 4", ", gpus: all"))
+        assert [(row.about, row.kind, row.message) for row in plan.degradations] == [
+            ("chat", "nic-local", "the machine has no NIC"),
+            ("chat", "same-llc", "which cores share a last-level cache is not known"),
+        ]
 
 
 class TestWidthOfAnEngine:
@@ -522,6 +575,63 @@ class TestInstances:
         plan = planned(tmp_path, two_sockets(1, 1, parts), chat(work=', gpus: ["mig-CI"]'))
         assert lanes(plan) == {"chat": "8-9,24-25"}
         assert plan.lanes[0].devices == ("0000:11:00.0",)
+
+
+class TestGpusNearNoCpu:
+    """Lanes near the GPUs of one locality: what is said of the other GPUs, and how often."""
+
+    @pytest.mark.parametrize(
+        ("cpus", "said"),
+        [
+            (None, "GPU locality unknown: which CPUs are near gpu1 is not known"),
+            ("", "no CPU is near gpu1; no part of it is there"),
+        ],
+    )
+    def test_beside_one_that_is(self, tmp_path: Path, cpus: str | None, said: str) -> None:
+        text = two_sockets(1, 0, [device("gpu1", cpus, bus=20)])
+        plan = planned(tmp_path, text, chat())
+        assert lanes(plan) == {"chat": "2-3,18-19"}
+        assert [(row.about, row.kind, row.message) for row in plan.degradations] == [
+            ("chat", "gpu-local", said)
+        ]
+
+    def test_all_of_them(self, tmp_path: Path) -> None:
+        text = two_sockets(0, 0, [device("gpu1", "", bus=20)])
+        (row,) = planned(tmp_path, text, chat()).degradations
+        assert row.message.startswith("no allowed CPU near gpu1")
+
+
+class TestManyGpus:
+    """Twelve GPUs near sets of CPUs that are no NUMA node, cache or package."""
+
+    def node(self) -> str:
+        near = {10: "0-2,16-18", 2: "0-2,16-18", 9: "8-10,24-26", 11: "8-10,24-26"}
+        extra = [device(f"gpu{i}", cpus, bus=16 + i) for i, cpus in near.items()]
+        return two_sockets(0, 0, extra)
+
+    def test_a_locality_is_called_after_its_gpu_of_the_lowest_number(self, tmp_path: Path) -> None:
+        plan = planned(tmp_path, self.node(), chat(lane="cores: 1"))
+        assert [(lane.name, lane.devices) for lane in plan.lanes] == [
+            ("chat@gpu2", ("0000:12:00.0", "0000:1a:00.0")),
+            ("chat@gpu9", ("0000:19:00.0", "0000:1b:00.0")),
+        ]
+
+    def test_they_are_named_in_the_order_of_their_numbers(self, tmp_path: Path) -> None:
+        text = self.node().replace('"0-2,16-18", "scope"', '"", "scope"')
+        group, findings = compile_one(tmp_path, text, chat(lane="cores: 1"))
+        assert group.resolution.lanes[0].devices == ("gpu2", "gpu9", "gpu10", "gpu11")
+        (found,) = [f for f in findings if "no CPU is near" in f.message]
+        assert "no CPU is near gpu2 and gpu10" in found.message
+
+    def test_names_that_differ_only_in_what_a_lane_cannot_be_called(self, tmp_path: Path) -> None:
+        near = {"gpu_x": "0-2,16-18", "gpu+x": "3-5,19-21", "gpu x": "8-10,24-26"}
+        extra = [device(name, cpus, bus=16 + i) for i, (name, cpus) in enumerate(near.items())]
+        plan = planned(tmp_path, two_sockets(0, 0, extra), chat(lane="cores: 1"))
+        assert lanes(plan) == {
+            "chat@gpu-x": "2,18",
+            "chat@gpu-x-2": "3,19",
+            "chat@gpu-x-3": "8,24",
+        }
 
 
 class TestNics:

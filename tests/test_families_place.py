@@ -231,6 +231,24 @@ def test_housekeeping_shares_with_a_spanning_lane_as_a_whole() -> None:
     assert any(text.startswith("shares CPU 0 with lane f:") for text in texts)
 
 
+def test_lanes_after_a_share_that_gets_nothing_have_theirs() -> None:
+    machine = facts(
+        [{"cpus": "0-2", "llc": 0, "numa": 0}, {"cpus": "3", "llc": 1, "numa": 1}],
+        online="0-3",
+        llcs={0: "0-2", 1: "3"},
+        numa={0: "0-2", 1: "3"},
+        devices=(gpu("gpu0", "0-2", numa=0), gpu("gpu1", "3", numa=1)),
+    )
+    whole = request("f", 1, 2, require=("gpu-local",))
+    lane = divided(whole, "spanning", {"a": ("gpu0",), "b": ("gpu1",)})
+    lane = replace(lane, parts=(replace(lane.parts[0], max=1), replace(lane.parts[1], min=0)))
+    later = request("z", 1, 1, tier=2, require=("gpu-local",), devices=("gpu1",))
+    placed = place(topology_of(machine), [lane, later], None, system_tier=SYSTEM)
+    assert isinstance(placed, Placement)
+    assert str(placed.housekeeping) == "0"
+    assert {name: str(one.cpus) for name, one in placed.lanes.items()} == {"f": "1", "z": "3"}
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -136,7 +136,15 @@ def test_what_is_commented_out_in_the_project_is_right_as_well(
     assert init(root, "--sysroot", spark.root) == 0
     path = root / "tierc.yaml"
     text = path.read_text()
-    for line in ("metadata: {name: my-fleet}", "bpf: {}", "severity: {TRC212: error}"):
+    for line in (
+        "metadata: {name: my-fleet}",
+        "cpuset: {}",
+        "irq: {}",
+        "bpf: {}",
+        "kubernetes: {}",
+        "severity: {TRC212: error}",
+        "rollout: {steps: [{percent: 10}, all]}",
+    ):
         assert f"# {line}" in text
         text = text.replace(f"# {line}", line)
     entry = re.findall(r"(?m)^    # (- nodes: .*|  mode: .*|  acceptUnenforced.*)$", text)

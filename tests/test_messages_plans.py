@@ -116,10 +116,18 @@ def test_starved_node_software_is_one_finding_a_line(tmp_path: Path) -> None:
         (
             "TRC901",
             "intents/all.yaml:12:31",
-            "slice puts kubelet (such as in system.slice/kubelet.service), k3s-server and "
-            "k3s-agent into tier idle, below background",
+            "slice puts kubelet (such as in system.slice/kubelet.service), k3s-server, k3s-agent, "
+            "containerd and 2 more into tier idle, below background",
         ),
     ]
+
+
+def test_starved_by_a_directory_says_how_it_is_started(tmp_path: Path) -> None:
+    (found,) = build(tmp_path, match("apps", 'cmdline: "^/var/lib/k0s/bin/k"', "demote: idle"))
+    assert found.message == (
+        'apps puts kubelet (such as "/var/lib/k0s/bin/kubelet --root-dir=/var/lib/k0s/kubelet" in '
+        "system.slice/k0scontroller.service) into tier idle, below background"
+    )
 
 
 def test_a_group_that_takes_a_low_tier_is_reported_at_who_gives_it(tmp_path: Path) -> None:

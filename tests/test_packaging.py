@@ -163,7 +163,7 @@ def test_goldens_are_not_regenerated_in_ci(tool: Callable[[str], str]) -> None:
 def test_make_help_names_every_command(tool: Callable[[str], str]) -> None:
     tool("make")
     named = {line.split()[1] for line in make("help").stdout.splitlines()}
-    assert named == {"demo", "test", "lint", "schemas", "golden", "clean"}
+    assert named == {"demo", "test", "lint", "schemas", "bench", "lab", "golden", "clean"}
 
 
 def test_scripts_of_the_checkout_are_sound(tool: Callable[[str], str]) -> None:

@@ -72,6 +72,8 @@ LINES += [b"z", b"az", b"za", b"-", b"]", b"a]", b"b-", b"a b", b"zz"]
         ("(a)\\1", 3, "back reference"),
         ("\\q", 0, "write q alone"),
         ("\\é", 0, "not in the subset"),
+        ("a\\²", 1, "write ² alone"),
+        ("\\0", 0, "back reference"),
         ("\\<vllm", 0, "GNU"),
         ("a\\", 1, "backslash at the end"),
         ("(?i)a", 0, "no flags"),
@@ -102,6 +104,40 @@ def test_refusals_point_at_the_place(text: str, offset: int | None, words: str) 
         parse(text)
     assert words in str(caught.value)
     assert caught.value.offset == offset
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * 512,
+        "é" * 256,
+        "(" * 32 + "a" + ")" * 32,
+        "(a)" * 40,
+        "[a-a]",
+        "[ ~]",
+        "a<b",
+        "}",
+        "[[a]",
+    ],
+)
+def test_what_is_just_not_refused(text: str) -> None:
+    assert not parse(text).is_empty
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a+?", "lazy quantifier +? makes no difference to what is found; write +"),
+        ("a*+", "possessive quantifier *+ is not in the subset; write *"),
+        ("a?*", "quantifier * behind quantifier ?; one is enough"),
+        ("a??", "lazy quantifier ?? makes no difference to what is found; write ?"),
+    ],
+)
+def test_a_second_quantifier_is_named(text: str, words: str) -> None:
+    with pytest.raises(PatternError) as caught:
+        parse(text)
+    assert str(caught.value) == words
+    assert caught.value.offset == 2
 
 
 @settings(max_examples=300)

@@ -187,6 +187,13 @@ def test_comm_refusals(text: str, offset: int | None, words: str) -> None:
     assert not str(caught.value).endswith(".")
 
 
+@pytest.mark.parametrize(
+    "text", ["x" * 64, "é" * 32, "a b~", "\x80", "\ud7ff", "\ue000", "a[b]", "{a}"]
+)
+def test_what_is_just_not_refused_of_comms(text: str) -> None:
+    assert Glob.comm(text).text == text
+
+
 def test_globs_are_values() -> None:
     a, b = Glob.comm("a"), Glob.comm("b*")
     assert sorted([b, a, Glob.cgroup("a")]) == [Glob.cgroup("a"), a, b]
@@ -253,13 +260,31 @@ def test_cgroup_shapes(
 
 
 @pytest.mark.parametrize(
+    ("text", "head", "tail"),
+    [
+        ("a/**", b"a", b""),  # a itself is one of them
+        ("**/a", b"", b"a"),
+        ("a/**/b", b"a", b"b"),
+        ("a/*/**/b", b"a/", b"b"),
+        ("a/b*/c", b"a/b", b"/c"),
+        ("a/b", b"a/b", b"a/b"),
+    ],
+)
+def test_what_every_cgroup_begins_and_ends_with(text: str, head: bytes, tail: bytes) -> None:
+    assert (Glob.cgroup(text).shape.head, Glob.cgroup(text).shape.tail) == (head, tail)
+
+
+@pytest.mark.parametrize(
     ("text", "offset", "words"),
     [
         ("", None, "empty"),
         ("/ci.slice/**", 0, "write ci.slice/**"),
         ("/sys/fs/cgroup/ci.slice", 0, "write ci.slice"),
         ("/", 0, "write **"),
+        ("/sys/fs/cgroup/", 0, "write **"),
+        ("//a//", 0, "write a"),
         ("ci.slice/", 8, "ci.slice/**"),
+        ("a//", 2, "write a for the cgroup alone, a/** with all below it"),
         ("a//b", 2, "empty component"),
         ("a/./b", 2, "component ."),
         ("../b", 0, "component .."),
@@ -279,6 +304,48 @@ def test_cgroup_refusals(text: str, offset: int | None, words: str) -> None:
         Glob.cgroup(text)
     assert caught.value.offset == offset
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/".join(["a" * 255, "b" * 254, "c"]),
+        "*" + "a" * 255,
+        "é" * 127 + "?",
+        "...",
+        ".a/a..",
+        "x/...",
+    ],
+)
+def test_what_is_just_not_refused_of_cgroups(text: str) -> None:
+    assert Glob.cgroup(text).text == text
+    assert not Glob.cgroup(text).is_empty
+
+
+@pytest.mark.parametrize(
+    ("text", "offset", "words"),
+    [
+        ("*a" * 17, 0, "more than 16 stars"),
+        ("/".join(["*a"] * 17), 16 * 3, "more than 16 stars"),
+        ("/".join(["**"] * 17), 16 * 3, "more than 16 stars"),
+        ("x/**/" + "/".join("?" * 9), 5 + 8 * 2, "more than 8 components like ? behind **"),
+        ("**/" + "/".join(["?*"] * 4 + ["a"] + ["*"] * 5), 3 + 4 * 3 + 2 + 4 * 2, "like * behind"),
+    ],
+)
+def test_refusals_of_what_is_too_complex_point_at_what_is_too_much(
+    text: str, offset: int, words: str
+) -> None:
+    with pytest.raises(PatternTooComplex, match=re.escape(words)) as caught:
+        Glob.cgroup(text)
+    assert caught.value.offset == offset
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["/".join(["*a"] * 16), "/".join(["**"] * 16), "/".join(["?"] * 9 + ["**"] + ["?"] * 8)],
+)
+def test_as_much_as_is_allowed_is_read(text: str) -> None:
+    assert Glob.cgroup(text).text == text
 
 
 def test_pathological_cgroup_patterns_are_refused_before_they_cost_anything() -> None:
@@ -348,6 +415,8 @@ def test_examples_are_short_and_readable() -> None:
     assert example(comm("x?x")) == "xax", "a byte no pattern names reads best"
     assert example(comm("*")) == "x"
     assert example(comm("stress*"), comm("*-ng*")) == "stress-ng"
+    assert example(comm("ab??"), comm("*b*")) == "abxx", "the last place is as free as the others"
+    assert example(comm("b??b?"), comm("*b*")) == "bxxbx"
     assert example(comm("abcdefgh*"), comm("*ijklmnop")) is None, "16 bytes"
     assert difference_example(comm("*"), comm("?*")) == ""
     assert difference_example(comm("vllm*"), comm("vllm")) == "vllmx"
@@ -356,6 +425,24 @@ def test_examples_are_short_and_readable() -> None:
     assert example(cgroup("?."), cgroup(".?")) is None, ".. is no cgroup"
     assert difference_example(cgroup("a/**"), cgroup("a/*")) == "a"
     assert difference_example(cgroup("**"), cgroup("*/**")) == ""
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "expected"),
+    [
+        (Glob.comm("abcdefgh*"), Glob.comm("*ijklmnop"), False),  # 16 bytes
+        (Glob.comm("abcdefgh*"), Glob.comm("*hijklmno"), True),
+        (Glob.comm("ab*"), Glob.comm("abc*"), True),
+        (Glob.comm("ab*"), Glob.comm("ac*"), False),
+        (Glob.cgroup("a/.*/**"), Glob.cgroup("a/?"), False),  # a/. is no cgroup
+        (Glob.cgroup("a/.*/**"), Glob.cgroup("a/??"), True),
+        (Glob.cgroup("a/.*/**"), Glob.cgroup("a/..*/**"), True),
+        (Glob.cgroup("a/b*/**"), Glob.cgroup("a/c*/**"), False),
+    ],
+)
+def test_what_starts_alike_need_not_meet(one: Glob, two: Glob, expected: bool) -> None:
+    assert intersects(one, two) is expected
+    assert intersects(two, one) is expected
 
 
 def test_patterns_of_different_kinds_do_not_compare() -> None:
@@ -385,6 +472,7 @@ def test_comm_relations_agree_with_all_names(text_a: str, text_b: str) -> None:
     assert a.exact == (next(iter(in_a)) if len(in_a) == 1 and "?" not in text_a else None)
     if a.prefix is not None:
         assert in_a == {n for n in ALL_NAMES if n.startswith(a.prefix)}
+    assert all(n.startswith(a.shape.head) and n.endswith(a.shape.tail) for n in in_a)
     assert contains(a, b) == (in_b <= in_a)
     assert intersects(a, b) == intersects(b, a) == bool(in_a & in_b)
     both, only_a = example(a, b), difference_example(a, b)
@@ -426,6 +514,8 @@ def test_cgroup_relations_agree_with_brute_force(text_a: str, text_b: str) -> No
     in_a = {p for p in SOME_PATHS if path_oracle(text_a, p)}
     in_b = {p for p in SOME_PATHS if path_oracle(text_b, p)}
     assert in_a == {p for p in SOME_PATHS if a.matches(p)}
+    head, tail = a.shape.head.decode(), a.shape.tail.decode()
+    assert all(p.startswith(head) and p.endswith(tail) for p in in_a)
     assert intersects(a, b) or not in_a & in_b
     assert not contains(a, b) or in_b <= in_a
     assert a.matches_all == contains(a, Glob.cgroup("**"))

@@ -633,6 +633,26 @@ def test_exclusive_beside_a_static_reservation() -> None:
     assert "owned by the kubelet: 1-7,9-15" in refusal.help
 
 
+@pytest.mark.parametrize(
+    ("strict", "share", "why"),
+    [
+        (None, "guarded", "is not known to be on"),
+        (None, "open", ""),
+        (False, "guarded", "is off"),
+        (False, "open", "is off"),
+        (True, "guarded", ""),
+    ],
+)
+def test_pods_that_may_run_on_the_reserved_cpus(strict: bool | None, share: str, why: str) -> None:
+    kubelet = {"present": True, "policy": "static", "reserved": "0-5", "strictReservation": strict}
+    found = placed(plain(8, kubelet=kubelet), lane(least=2, share=share))
+    message = (
+        "ordinary pods may run on the reserved CPUs 0-5: the kubelet's strict-cpu-reservation "
+        f"{why}"
+    )
+    assert said(found) == ([("housekeeping", "reservation-shared", message)] if why else [])
+
+
 def test_the_order_of_requests_changes_nothing() -> None:
     lanes = [lane("a", 2, 4), lane("b", 1, 3, tier=0), lane("c", 1, None, prefer=("same-llc",))]
     assert placed(many_caches(4, 4), *lanes) == placed(many_caches(4, 4), *lanes[::-1])

@@ -7,8 +7,16 @@ from collections.abc import Iterator, Sequence
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from compiler.place.bits import ones
-from compiler.place.bound import able, essential, fewest, most_held, most_reached, places_to_reach
+from compiler.place.bits import ones, top
+from compiler.place.bound import (
+    able,
+    essential,
+    fewest,
+    fewest_in_groups,
+    most_held,
+    most_reached,
+    places_to_reach,
+)
 
 PLACES = 5
 ROOMS = st.lists(st.integers(0, 4), min_size=1, max_size=PLACES)
@@ -40,6 +48,33 @@ def test_the_fewest_places_that_hold_so_many(rooms: list[int], have: int, cores:
     have &= (1 << len(rooms)) - 1
     numbers = [one.bit_count() for one in with_all(have, len(rooms)) if held(rooms, one) >= cores]
     assert fewest(rooms, have, cores) == min(numbers, default=None)
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 4), st.sampled_from([0, 0, 1, None])), min_size=1, max_size=6
+    ),
+    st.tuples(st.integers(0, 8), st.integers(0, 8)),
+    st.integers(0, 63),
+    st.integers(0, 16),
+)
+def test_the_fewest_places_of_groups_that_hold_only_so_many_together(
+    places: list[tuple[int, int | None]], limits: tuple[int, int], have: int, cores: int
+) -> None:
+    have &= (1 << len(places)) - 1
+    rooms, groups = [room for room, _ in places], [group for _, group in places]
+
+    def held_by(one: int) -> int:
+        free = sum(rooms[place] for place in ones(one) if groups[place] is None)
+        inside = [
+            sum(rooms[place] for place in ones(one) if groups[place] == group) for group in (0, 1)
+        ]
+        return free + sum(map(min, inside, limits))
+
+    numbers = [one.bit_count() for one in with_all(have, len(places)) if held_by(one) >= cores]
+    found = fewest_in_groups(rooms, limits, groups, have, cores)
+    assert found == min(numbers, default=None)
 
 
 @settings(max_examples=150)
@@ -108,3 +143,12 @@ def test_a_place_is_essential_where_no_other_reaches_a_device(
         if devices & ~others:
             wanted |= 1 << place
     assert essential(gains, devices) == wanted
+
+
+@settings(max_examples=100)
+@given(st.integers(0, 1 << 70), st.data())
+def test_the_highest_bits_of_a_set(mask: int, data: st.DataObject) -> None:
+    count = data.draw(st.integers(0, mask.bit_count()))
+    found = top(mask, count)
+    assert found & ~mask == 0
+    assert [*ones(found)] == [*ones(mask)][mask.bit_count() - count :]

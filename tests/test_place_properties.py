@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -149,3 +150,26 @@ def test_devices_near_single_caches_need_few_steps(size: int) -> None:
     found = place(topology, requests, None, system_tier=SYSTEM, effort=2_000)
     assert isinstance(found, Placement)
     assert not any(row.kind == "search-stopped" for row in found.degradations)
+
+
+def needs_few_steps(seed: int, lanes: int, effort: int) -> None:
+    """Place lanes and families on a large server, and expect that no search is cut short."""
+    rng = Random(seed)
+    topology = topology_of(server(rng))
+    requests = [
+        replace(one, member_of=one.name.partition("@")[0]) if "@" in one.name else one
+        for one in server_lanes(rng, topology)[:lanes]
+    ]
+    found = place(topology, requests, None, system_tier=SYSTEM, effort=effort)
+    assert isinstance(found, Placement)
+    assert not any(row.kind == "search-stopped" for row in found.degradations)
+
+
+@pytest.mark.parametrize("seed", [9, 24, 35, 63, 68, 88])
+def test_families_that_need_a_core_near_each_gpu_need_few_steps(seed: int) -> None:
+    needs_few_steps(seed, lanes=16, effort=150)
+
+
+@pytest.mark.parametrize(("seed", "effort"), [(26, 150), (86, 150), (88, 400), (234, 250)])
+def test_lanes_that_must_lie_in_one_cache_need_few_steps(seed: int, effort: int) -> None:
+    needs_few_steps(seed, lanes=8 if seed > 86 else 16, effort=effort)

@@ -234,6 +234,18 @@ def test_an_unknown_version_warns_and_a_missing_one_is_noted(tmp_path: Path) -> 
     assert only(findings, "TRC306").severity.label == "info"
 
 
+def test_of_the_two_units_of_the_node_one_may_be_asked_for_alone(tmp_path: Path) -> None:
+    for number, (stage, other) in enumerate((("gpu-irq", "gpu-driver"), ("gpu-driver", "gpu-irq"))):
+        compilation, findings = build(
+            tmp_path / str(number),
+            intent("a", f"workload: {{engine: vllm}}\nprotect: [{{stage: {stage}}}]"),
+        )
+        assert not errors(findings)
+        units = {unit.name: unit.tier for unit in plan_of(compilation).units}
+        assert plan_of(compilation).tiers[units[f"node/{stage}"]].name == "latency"
+        assert f"node/{other}" not in units
+
+
 # -- overlap -------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.model.selector import PodSelector
-from compiler.patterns import contains, intersects
+from compiler.patterns import PatternTooComplex, contains, intersects
 from compiler.pipeline import Compilation
 from compiler.plan import Condition
 from compiler.resolve.conditions import condition_contains, condition_meets, parse_field
@@ -79,6 +79,23 @@ def test_a_wider_placing_rule_gives_a_narrower_one_its_lane(
     assert not errors(findings)
     assert given_to(compilation, comm="job-live-1") == ("interactive", "place")
     assert given_to(compilation, comm="job-1") == ("normal", "place")
+
+
+def test_a_joint_rule_starts_other_processes_where_one_of_its_halves_does(tmp_path: Path) -> None:
+    """kubelet does and conmon does too, coredns does not: the group says so of each name."""
+    compilation, findings = build(
+        tmp_path,
+        intent("infra", "workload: {group: node-infra}\nlane: {cores: 2}"),
+        match("tier", 'cgroup: "system.slice/**"', "keep: interactive"),
+    )
+    assert not errors(findings)
+    spawns = {
+        rule.match.comm: rule.spawns
+        for rule in plan_of(compilation).rules
+        if rule.match.cgroup is not None and rule.match.comm is not None
+    }
+    assert spawns["kubelet"]
+    assert not spawns["coredns"]
 
 
 def test_leftovers_can_be_given_by_an_intent_that_only_places(tmp_path: Path) -> None:
@@ -182,6 +199,23 @@ def test_protecting_and_demoting_the_driver_contradict_each_other(tmp_path: Path
         "low demotes node/gpu-driver to background, and one protects it at latency"
     )
     assert (found.span.line, found.related[0].span.line) == (13, 6)
+
+
+def test_each_demotion_of_what_a_path_needs_is_told(tmp_path: Path) -> None:
+    _, findings = build(
+        tmp_path,
+        DECODE,
+        match("one", "kthread: nvidia", "demote: background"),
+        match("two", "kthread: nvidia", "demote: background"),
+        match("wide", 'kthread: "n*"', "demote: background"),
+    )
+    assert [f.message for f in findings if f.code == "TRC312"] == [
+        "one demotes threads of node/gpu-driver, and chat needs them",
+        "two demotes threads of node/gpu-driver, and chat needs them",
+    ]
+    assert only(findings, "TRC330").message == (
+        "this demotion spares node/gpu-driver, which chat needs"
+    )
 
 
 # -- above ---------------------------------------------------------------------------------------
@@ -320,6 +354,9 @@ TEXTS = {
         "^a",
         "^a|b",
         "^(a|b)",
+        "^a(b)|c",
+        "^c",
+        "^(a|b)|c",
         "a$",
         r"^a\.b",
         "^ab*",
@@ -340,6 +377,16 @@ def test_comparing_agrees_with_the_patterns(field: str) -> None:
             same = wide == narrow
             assert condition_contains(big, small) == (same or contains(*patterns)), (wide, narrow)
             assert condition_meets(big, small) == (same or intersects(*patterns)), (wide, narrow)
+
+
+def test_what_cannot_be_decided_is_not_contained_and_may_meet() -> None:
+    """Which letter is so far from the end takes an automaton beyond the bound."""
+    tail = "(a|b)" * 14
+    wide, narrow = f"^(a|b)*a{tail}$|^(a|b)*b{tail}$", f"^(a|b){tail}(a|b)*$"
+    with pytest.raises(PatternTooComplex):
+        contains(parse_field("cmdline", wide), parse_field("cmdline", narrow))
+    assert not condition_contains(Condition(cmdline=wide), Condition(cmdline=narrow))
+    assert condition_meets(Condition(cmdline=wide), Condition(cmdline=narrow))
 
 
 def test_hundreds_of_rules_are_compared_in_seconds(tmp_path: Path) -> None:

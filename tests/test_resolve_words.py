@@ -35,6 +35,12 @@ def test_the_size_that_most_give_is_written_as_a_document_has_it(
     assert words in only(findings, "TRC311").help
 
 
+def test_sizes_that_equally_many_give_go_by_the_first_intent(tmp_path: Path) -> None:
+    sizes = {"a": "2", "b": "3", "c": "3", "d": "2"}
+    _, findings = build(tmp_path, *(in_media(name, size) for name, size in sizes.items()))
+    assert only(findings, "TRC311").message.startswith("lane media: a and d say 2, b and c say 3")
+
+
 def test_the_help_for_a_tie_names_both_intents(tmp_path: Path) -> None:
     _, findings = build(
         tmp_path,
@@ -179,3 +185,23 @@ def test_too_many_rules_are_counted_by_intent(tmp_path: Path) -> None:
     chat = intent("chat", "workload: {engine: vllm, tensorParallel: 2}\nprotect: all")
     _, findings = build(tmp_path, chat, *many)
     assert re.search(r"; chat has most, \d\d$", only(findings, "TRC319").message)
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        ("prefer: [performance]\nlane: {share: guarded}", "lane"),
+        ("require: [performance]\nlane: {share: open}", "lane"),
+        ("prefer: [performance]", "prefer"),
+        ("prefer: [whole-cores]\nrequire: [performance]", "require"),
+        ("require: [performance]\nprefer: [whole-cores]", "require"),
+    ],
+)
+def test_what_is_wrong_with_a_lane_is_said_where_it_is_asked_for(
+    tmp_path: Path, words: str, key: str
+) -> None:
+    text = match("a", "comm: a", f"protect: all\n{words}")
+    _, findings = build(tmp_path, text)
+    (line,) = [i for i, row in enumerate(text.splitlines(), 1) if row.startswith(f"  {key}:")]
+    found = only(findings, "TRC317")
+    assert (found.span.line, found.span.col, found.span.end_col) == (line, 3, 3 + len(key))

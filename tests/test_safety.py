@@ -13,7 +13,9 @@ from compiler.codes.safety import BROKEN_INVARIANT, NODE_SOFTWARE_STARVED
 from compiler.cpuset import CpuSet
 from compiler.fingerprint import cpu_text, digest
 from compiler.place import LaneRequest, Placement, place
-from compiler.plan import Condition, MemberBand, NodePlan, Rule, Unit
+from compiler.plan import Condition, DeviceIrqs, MemberBand, NodePlan, Rule, Unit
+from compiler.profiles import builtin_groups
+from compiler.safety.processes import NODE_SOFTWARE
 from compiler.topology import topology_of
 from tests.machines import pairs
 from tests.safe_plans import BACKGROUND, SYSTEM, plan_of
@@ -93,6 +95,22 @@ MUTATIONS: dict[str, tuple[set[str], Mutation]] = {
         lambda p: machine(p, cores=p.machine.cores[:-1]),
     ),
     "a core twice": ({"cores"}, lambda p: machine(p, cores=(*p.machine.cores, cpus("0,8")))),
+    "interrupts on a CPU the node lacks": (
+        {"irqs-offline", "irqs-outside"},
+        lambda p: p.model_copy(
+            update={
+                "irqs": (
+                    DeviceIrqs(
+                        device="0000:01:00.0",
+                        kind="gpu",
+                        where="housekeeping",
+                        cpus=p.housekeeping | cpus("64"),
+                        why="written",
+                    ),
+                )
+            }
+        ),
+    ),
     "effective not online": (
         {"effective", "shared", "leftovers"},
         lambda p: machine(p, effective=p.machine.effective | cpus("99")),
@@ -352,6 +370,27 @@ class TestNodeSoftware:
             {"cgroup": "system.slice/**"},
             {"cgroup": "system.slice/kubelet.service", "comm": "kube*"},
             {"cmdline": "kubelet"},
+            # where distributions put programs
+            {"cmdline": "^/opt/bin/"},
+            {"cmdline": "^/usr/local/bin/k[0-9]s "},
+            {"cmdline": "^/var/lib/rancher/"},
+            {"cmdline": "^/var/lib/k0s/bin/kubelet"},
+            {"cmdline": "^/usr/lib/systemd/systemd "},
+            {"cmdline": "^/usr/sbin/sshd -D"},
+            {"cmdline": "^sshd-session: "},
+            {"cmdline": "^/usr/lib(exec)?/openssh/"},
+            {"cmdline": "^/snap/"},
+            # what Kubernetes distributions run, and where
+            {"comm": "rke2"},
+            {"comm": "k0s"},
+            {"comm": "cri-dockerd"},
+            {"comm": "sshd-session"},
+            {"comm": "sshd-auth"},
+            {"cgroup": "system.slice/k3s-agent.service/**"},
+            {"cgroup": "system.slice/rke2-agent.service", "comm": "kubelet"},
+            {"cgroup": "system.slice/k0sworker.service", "comm": "containerd"},
+            {"cgroup": "system.slice/snap.*/**"},
+            {"cgroup": "runtime.slice/**"},
         ],
     )
     def test_demoted_by_a_rule(self, match: dict[str, str]) -> None:
@@ -369,10 +408,54 @@ class TestNodeSoftware:
             {"comm": "sshd", "cgroup": "user.slice/**"},
             {"comm": "sshd", "pods": "app=x"},
             {"cmdline": "stress"},
+            {"cmdline": "^/opt/app/"},
+            {"cmdline": "^/usr/bin/python3 "},
+            {"cgroup": "system.slice/k8s-job.service/**"},
+            {"comm": "k0s", "cgroup": "user.slice/**"},
         ],
     )
     def test_not_demoted(self, match: dict[str, str]) -> None:
         assert safety.check(demote(**match)) == ()
+
+    def test_a_rule_on_the_command_line_says_which(self) -> None:
+        found = safety.check(demote(comm="kubelet", cmdline="^/opt/"))
+        assert {(v.process, v.cgroup) for v in found} == {
+            ("kubelet", "system.slice/kubelet.service"),
+            ("kubelet", "runtime.slice/kubelet.service"),
+        }
+        command = "/opt/bin/kubelet --config=/var/lib/kubelet/config.yaml"
+        assert {v.command for v in found} == {command}
+        places = [(v.process, v.cgroup) for v in safety.check(demote(cmdline="kubelet"))]
+        assert len(places) == len(set(places))  # once, in however many ways it may be started
+        assert f'started as "{command}" gets tier idle' in found[0].message
+        assert {v.command for v in safety.check(demote(comm="kubelet"))} == {""}
+
+    def test_a_rule_that_keeps_one_place_only_does_not_keep_the_others(self) -> None:
+        plan = demote(comm="kubelet")
+        here = Condition(comm="kubelet", cmdline="^/usr/bin/")
+        keep = Rule(id=0, unit="node-infra", band=SYSTEM_UNIT + 1, match=here)
+        rules = [keep, *plan.rules]
+        plan = plan.model_copy(
+            update={"rules": tuple(r.model_copy(update={"id": i}) for i, r in enumerate(rules))}
+        )
+        first = safety.check(plan)[0]
+        assert first.command.startswith("/usr/local/bin/kubelet ")
+
+    def test_every_process_is_in_the_group_that_the_help_names(self) -> None:
+        rows = builtin_groups()["node-infra"].model.spec.match
+        named = {row.comm for row in rows}
+        assert {process.comm for process in NODE_SOFTWARE} <= named
+
+    def test_names_are_as_the_kernel_cuts_them(self) -> None:
+        assert all(0 < len(process.comm.encode()) <= 15 for process in NODE_SOFTWARE)
+        assert all(process.commands and all(process.commands) for process in NODE_SOFTWARE)
+        places = [(process.comm, process.cgroup) for process in NODE_SOFTWARE]
+        assert len(set(places)) == len(places)
+
+    def test_background_is_low_enough(self) -> None:
+        plan = demote(comm="*")
+        rules = change(plan.rules, 0, band=BATCH + 1)
+        assert safety.check(plan.model_copy(update={"rules": rules})) == ()
 
     def test_an_earlier_rule_counts(self) -> None:
         plan = demote(comm="*")

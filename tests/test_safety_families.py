@@ -80,6 +80,8 @@ MUTATIONS: dict[str, tuple[set[str], Callable[[NodePlan], NodePlan]]] = {
             "rule-members",
             "unit-lane",
             "band-in-exclusive-lane",  # the old union reaches beyond the family
+            "irqs-outside",
+            "irqs-lane",
         },
         lambda p: lanes(p, 1, cpus=LEFT),
     ),
@@ -94,7 +96,7 @@ MUTATIONS: dict[str, tuple[set[str], Callable[[NodePlan], NodePlan]]] = {
         ),
     ),
     "a member called otherwise": (
-        {"family-name", "rule-members"},
+        {"family-name", "rule-members", "irqs-lane", "irqs-outside"},
         lambda p: lanes(p, 0, name="chut@numa0"),
     ),
     "a lane with the family's name": (

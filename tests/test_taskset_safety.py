@@ -82,14 +82,31 @@ def test_many_at_once_after_a_crash(shell: Shell, scripts: Scripts, tag: str) ->
         assert allowed(one.pid) == UNTOUCHED
 
 
-def test_an_unfinished_takeover_is_refused(sh: Shell, scripts: Scripts) -> None:
+def test_a_takeover_by_somebody_alive_is_not_disturbed(sh: Shell, scripts: Scripts) -> None:
     where = scripts(plan([]))
     sh.state.mkdir()
     (sh.state / "lock").write_text("junk\n")
-    (sh.state / "lock.steal").mkdir()
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    start = Path("/proc/self/stat").read_text().rpartition(") ")[2].split()[19]
+    (sh.state / "lock.steal").write_text(f"{os.getpid()} {start} {boot}\n")
     done = sh.run(where / "apply.sh")
     assert done.returncode == 4
-    assert "lock.steal" in done.stderr
+    assert "locked by others" in done.stderr
+    assert sorted(p.name for p in sh.state.iterdir()) == ["lock", "lock.steal"]
+
+
+@pytest.mark.parametrize("left", ["99999999 5 x\n", ""])
+def test_a_takeover_that_was_killed_blocks_nobody(
+    left: str, shell: Shell, scripts: Scripts
+) -> None:
+    """The taker was killed between its two steps, or the power was cut there."""
+    where = scripts(plan([]))
+    shell.state.mkdir()
+    (shell.state / "lock").write_text("99999998 5 x\n")
+    (shell.state / "lock.steal").write_text(left)
+    done = shell.run(where / "apply.sh")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not [p.name for p in shell.state.iterdir() if p.name.startswith("lock")]
 
 
 @pytest.mark.parametrize("after", [0, 1, 2])

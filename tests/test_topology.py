@@ -6,6 +6,7 @@ import pytest
 
 from compiler.cpuset import CpuSet
 from compiler.topology import Core, topology_of
+from compiler.words import natural
 from tests.machines import facts, gb10, gpu, hybrid, many_caches, pairs, plain, two_nodes
 
 
@@ -206,3 +207,36 @@ def test_a_device_without_locality_is_near_its_numa_node() -> None:
     assert known.cpus == CpuSet.parse("16-31")
     assert known.confidence == "inferred"
     assert unknown.cpus is None
+
+
+def test_devices_are_in_the_order_of_their_numbers() -> None:
+    names = ["gpu10", "gpu2", "gpu1", "mlx5_10", "mlx5_9"]
+    machine = plain(4, devices=[gpu(name, "0-3") for name in names])
+    assert [view.id for view in topology_of(machine).devices] == [
+        "gpu1", "gpu2", "gpu10", "mlx5_9", "mlx5_10",
+    ]  # fmt: skip
+
+
+def test_addresses_are_in_their_own_order() -> None:
+    # 9b is 155 and after 10, which is 16
+    names = ["0000:9b:00.0", "0000:10:00.0", "0000:0a:00.1", "0000:0a:00.0"]
+    machine = plain(4, devices=[gpu(name, "0-3") for name in names])
+    assert [view.id for view in topology_of(machine).devices] == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("gpu2", "gpu10"),
+        ("gpu", "gpu0"),
+        ("gpu9", "nic0"),
+        ("gpu2/mig10", "gpu10/mig2"),
+        ("gpu1/mig2", "gpu1/mig10"),
+        ("gpu01", "gpu1"),
+        ("0", "a"),
+        ("gpu" + "9" * 5000, "gpv"),
+    ],
+)
+def test_natural_order(before: str, after: str) -> None:
+    assert sorted([after, before], key=natural) == [before, after]
+    assert natural(before) != natural(after)

@@ -95,7 +95,9 @@ TIER_CONFLICT: Final = Code(
     "tier-conflict",
     Severity.ERROR,
     """\
-Two intents of equal standing claim the same threads and give them different tiers or lanes.
+Two intents of equal standing claim the same threads and give them different tiers or lanes.  Or
+one of them gives a tier and the other only CPUs, and no pattern says which threads both claim:
+where one does, such intents complete each other.
 
 Which one wins would depend on nothing the policy says, so tierc refuses. Give one of them a
 higher `precedence`, narrow one with `workload.cgroup` or `workload.pods`, or make one pattern
@@ -309,6 +311,36 @@ LANE_NAME: Final = Code(
     """\
 A lane is called housekeeping, leftovers, shared or all, the words by which plans, reports and
 policy tests speak of CPUs in no lane. Nobody could tell the two apart. Choose another name.
+""",
+)
+IRQS_WITHOUT_LANE: Final = Code(
+    "TRC333",
+    "irqs-without-lane",
+    Severity.WARNING,
+    """\
+`irqs: lane` sends the interrupts of an intent's devices to the CPUs of its lane, and the intent
+has no lane: neither `lane` nor a word such as `gpu-local` in `prefer` or `require`. The interrupts
+are left as they are.
+
+Give it a lane, or say where else they should go:
+
+    workload: {engine: vllm, version: "0.24.0"}
+    protect: decode
+    lane: {cores: {min: 2, max: 4}}
+    irqs: lane
+""",
+    adjustable=True,
+)
+IRQS_CONFLICT: Final = Code(
+    "TRC334",
+    "irqs-conflict",
+    Severity.ERROR,
+    """\
+Several intents use one device, have equal standing, and say different things of its interrupts. A
+device's interrupts go to one place: that of the intent with the highest tier, then of the one that
+is `above` the others, then of the one with the highest `precedence`.
+
+Say the same in all of them, drop `irqs` from all but one, or give one of them a higher standing.
 """,
 )
 WHOLE_LOCALITY: Final = Code(

@@ -36,3 +36,24 @@ keeping unmatched threads out of a lane. The plan lists it under `leftOut`.
 """,
     adjustable=True,
 )
+CLUSTER_LIMIT: Final = Code(
+    "TRC510",
+    "cluster-limit",
+    Severity.ERROR,
+    """\
+A target for the cluster cannot put the fleet into objects that the cluster accepts: a class has
+more nodes than one object should name, a name is too long for a label, or a file is too large.
+The message says which option or which name to change; nothing is written until then.
+""",
+)
+CLUSTER_IDLE: Final = Code(
+    "TRC511",
+    "cluster-idle",
+    Severity.WARNING,
+    """\
+The pods of a class of nodes would have nothing to do, because no target that writes scripts is
+enabled for it. Add `taskset: {}` (or another target that has scripts) to `targets`, or drop the
+target for the cluster.
+""",
+    adjustable=True,
+)

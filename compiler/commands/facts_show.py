@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from compiler.codes import placement as placement_codes
 from compiler.commands.facts_read import Found, find_facts
 from compiler.commands.machine_output import FORMATS, print_machine
 from compiler.commands.session import OK, UsageError, fail, path_prefix, prefixed_span
@@ -77,9 +78,16 @@ def _planned(found: Found) -> Machine:
     group = compile_policy(replace(policy, nodes=own), sink).of_node(name)
     plan = None if group is None else group.plan
     if plan is None:
-        errors = [one for one in sink.sorted() if one.severity is Severity.ERROR]
-        first = prefixed_span(errors[0].span, path_prefix(found.root))
-        more = f" and {counted(len(errors) - 1, 'more error')}" if len(errors) > 1 else ""
-        why = f"{first}: {errors[0].message}{more}; tierc lint says more"
+        # Of a node that is quarantined the reason is a warning.
+        reasons = [
+            one
+            for one in sink.sorted()
+            if one.severity is Severity.ERROR or one.code == placement_codes.QUARANTINED.id
+        ]
+        why = "tierc lint says why"
+        if reasons:
+            first = prefixed_span(reasons[0].span, path_prefix(found.root))
+            more = f" and {counted(len(reasons) - 1, 'more reason')}" if len(reasons) > 1 else ""
+            why = f"{first}: {reasons[0].message}{more}; tierc lint says more"
         print(printable(f"tierc: drawn without lanes, {name} has no plan: {why}"), file=sys.stderr)
     return planned_picture(facts, plan)

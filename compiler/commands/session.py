@@ -17,6 +17,7 @@ from compiler.profiles import SCHEME, builtin_lines
 from compiler.project import NothingToCheckError, locate
 from compiler.project import load as load_policy
 from compiler.report.text import render_text, summary
+from compiler.shard import Shard
 from compiler.suggest import nearest
 from compiler.words import counted
 
@@ -49,10 +50,13 @@ class Session:
         return self.compilation.policy.lines(own) or tests or builtin_lines(path)
 
 
-def open_session(paths: Sequence[Path], *, tests: bool = False) -> Session:
+def open_session(
+    paths: Sequence[Path], *, tests: bool = False, shard: Shard | None = None
+) -> Session:
     """Load and compile what the paths name, run the rules, judge the findings.
 
-    With ``tests`` the documents of tests are checked as well; they change nothing else.
+    With ``tests`` the documents of tests are checked as well; they change nothing else.  With a
+    shard only its classes are placed.
 
     Raises:
         UsageError: there is nothing to check.
@@ -63,7 +67,7 @@ def open_session(paths: Sequence[Path], *, tests: bool = False) -> Session:
         policy = load_policy(place, sink)
     except NothingToCheckError as error:
         raise UsageError(str(error)) from error
-    compilation = compile_policy(policy, sink)
+    compilation = compile_policy(policy, sink, shard=shard)
     run_rules(compilation, sink)
     files, suite = policy.files, None
     if tests:  # after compiling: an error in a test must not keep a policy from a plan

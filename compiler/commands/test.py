@@ -28,12 +28,12 @@ from compiler.policytest import (
     Report,
     Result,
     Suite,
-    Worlds,
     check_names,
     load_tests,
-    run_tests,
-    write_snapshot,
 )
+from compiler.policytest.run import run_tests
+from compiler.policytest.snapshot import write_snapshot
+from compiler.policytest.worlds import Worlds
 from compiler.profiles import builtin_lines
 from compiler.project import NothingToCheckError, Place, project_root
 from compiler.project import load as load_policy

@@ -98,9 +98,9 @@ def _check_range(doc: Document, route: Route, text: str) -> Iterator[Diagnostic]
 
 def _check_known(doc: Document, reported: Collection[Span]) -> Iterator[Diagnostic]:
     route = ("spec", "known")
-    texts = [doc.text(*route, index) for index in (0, 1)]
     if doc.kind != "EngineProfile" or doc.key_span(*route) in reported:
         return
+    texts = [doc.text(*route, index) for index in (0, 1)]
     try:
         oldest, newest = (Version.parse((text or "").strip("'\"")) for text in texts)
     except VersionError:

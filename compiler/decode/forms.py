@@ -19,6 +19,7 @@ from compiler.model.base import (
     Version,
     VersionRange,
 )
+from compiler.model.cluster import DnsName, Image, Percentage
 from compiler.model.facts import Bdf
 from compiler.model.policytest import FactsPath, SnapshotPath
 from compiler.model.project import CodeName
@@ -144,6 +145,23 @@ FORMS: Final[Mapping[str, Form]] = {
         "kubepods.slice",
         _cgroup_path,
     ),
+    _pattern(DnsName): Form(
+        "a DNS name",
+        "a-z, 0-9 and -, in parts of at most 63 joined by dots, with a letter or digit at the ends"
+        " of each",
+        "example.org",
+        _node_name,
+    ),
+    _pattern(Image): Form(
+        "an image",
+        "a registry and a path in letters, digits, ., _ and -, joined by /, then : and a tag, or"
+        " @sha256: and 64 hexadecimal digits",
+        "docker.io/library/busybox:1.37.0",
+        str.strip,
+    ),
+    _pattern(Percentage): Form(
+        "a percentage", "a number from 1 to 100 without leading zeros, and %", "10%"
+    ),
     _pattern(CodeName): Form("a code", "TRC and three digits", "TRC201", str.upper),
     _pattern(FactsPath): Form(
         "a file of node facts",
@@ -174,6 +192,7 @@ VALUES: Final[Mapping[tuple[str, str], str]] = {
         "absent",
     ): "a list of codes such as TRC310 and of {code: TRC310, intent: chat}",
     ("Reserve", "housekeeping"): "auto or a number of cores from 1 to 256",
+    ("KubernetesOptions", "maxUnavailable"): "a number of pods such as 1, or a part such as 10%",
     ("Tier", "slice"): "a duration such as 3ms",
     ("DemandSpec", "window"): "a duration such as 600s",
 }

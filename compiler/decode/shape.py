@@ -16,6 +16,7 @@ from annotated_types import Ge, Le, MaxLen, MinLen
 from pydantic.fields import FieldInfo
 
 from compiler.model.base import Model
+from compiler.model.described import descriptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,14 @@ class Shape:
             if _is_model(spot.kind):
                 found.update(fields(spot.kind))
         return found
+
+    def about(self, key: str) -> str:
+        """Return what the value of a key of a mapping here means; empty when nothing says it."""
+        for spot in reversed(self.spots):  # as in keys, the last counts
+            if _is_model(spot.kind) and key in fields(spot.kind):
+                name = next(n for n, i in spot.kind.model_fields.items() if (i.alias or n) == key)
+                return descriptions(spot.kind).get(name, "")
+        return ""
 
     def words(self) -> tuple[str, ...]:
         """Return the words that may stand here, in the order of the model."""

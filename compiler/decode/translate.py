@@ -152,8 +152,8 @@ def _unknown_key(place: Place) -> tuple[Diagnostic, str | None]:
 
 def _missing(place: Place, key: str) -> Diagnostic:
     shape = place.shape
-    info = shape_at(place.model, place.location[:-1]).keys().get(key)
-    about = (info.description or "").split(". ")[0].strip().rstrip(".") if info else ""
+    about = shape_at(place.model, place.location[:-1]).about(key)
+    about = about.split(". ")[0].strip().rstrip(".")
     about = " ".join(about.split())
     if not about and (keys := shape.keys()):
         about = f"a mapping; its keys are {', '.join(keys)}"
@@ -230,7 +230,8 @@ def _unknown_word(place: Place) -> Diagnostic:
     form = VALUES.get(place.shape.field or ("", ""))
     meant = _same_letters(value, words) or next(iter(nearest(value, words)), None)
     if len(words) == 1 and form is None:
-        how = f"write {words[0]}"
+        keys = place.shape.keys()
+        how = f"write {words[0]}" + (f", or a mapping of {' or '.join(keys)}" if keys else "")
     else:
         how = f"write {form}" if form is not None else f"words are {', '.join(words)}"
         if place.shape.field == ("Lane", "cores") and _CPU_RANGE.match(value):

@@ -27,7 +27,7 @@ class Thread:
         parts = [
             f'{word} "{value}"'
             for word, value in (
-                ("kernel thread" if self.kthread else "comm", _seen(self)),
+                ("kernel thread" if self.kthread else "comm", seen_name(self)),
                 ("leader comm", _cut(self.leader_comm)),
                 ("cgroup", self.cgroup),
                 ("cmdline", self.cmdline),
@@ -40,8 +40,8 @@ class Thread:
 _KWORKER = re.compile(r"(kworker/[0-9u][^-+]*)[-+].*", re.DOTALL)
 
 
-def _seen(thread: Thread) -> str | None:
-    """Return the thread's name as a scheduler sees it.
+def seen_name(thread: Thread) -> str | None:
+    """Return the thread's name as a scheduler sees it; None: it is not known.
 
     /proc adds to a kworker's name what it works on, behind ``-`` or ``+``; the task has no such
     name.
@@ -61,7 +61,7 @@ def match(condition: Condition, thread: Thread) -> tuple[Verdict, tuple[str, ...
     Names are cut to the 15 bytes that a scheduler sees; /proc shows more for kernel threads.
     """
     unknown: list[str] = []
-    comm, leader = _seen(thread), _cut(thread.leader_comm)
+    comm, leader = seen_name(thread), _cut(thread.leader_comm)
     if thread.kthread != (condition.kthread is not None):
         return "no", ()
     for word, pattern, value in (

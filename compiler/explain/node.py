@@ -8,7 +8,7 @@ from compiler.decode import Loaded
 from compiler.explain.reasons import asked_text, member_text, planned, tier_reasons
 from compiler.model.intent import Intent
 from compiler.pipeline import CompiledClass
-from compiler.plan import Lane
+from compiler.plan import DeviceIrqs, Lane
 from compiler.policy import Ladder
 from compiler.resolve.lanes import lane_name
 from compiler.suggest import nearest
@@ -50,6 +50,8 @@ class NodeAnswer:
     """name, what it asks, where: all that select the node."""
     late_bound: tuple[tuple[str, str, str], ...]
     """unit, pods it waits for, where: rules that are inactive until the node resolves them."""
+    irqs: tuple[str, ...] = ()
+    """Devices whose interrupts are placed, where, and who says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,9 @@ def explain_node(group: CompiledClass, ladder: Ladder, node: str) -> NodeAnswer:
         ),
         degradations=tuple(f"{d.about}: {d.message}" for d in plan.degradations),
         left_out=tuple(
-            row.message for name in sorted(plan.left_out) for row in plan.left_out[name]
+            dict.fromkeys(
+                row.message for name in sorted(plan.left_out) for row in plan.left_out[name]
+            )
         ),
         skipped=tuple(f"{name} {why}" for name, why in sorted(group.skipped.items())),
         intents=tuple(
@@ -170,6 +174,7 @@ def explain_node(group: CompiledClass, ladder: Ladder, node: str) -> NodeAnswer:
             for rule in plan.rules
             if rule.match.pods is not None
         ),
+        irqs=tuple(_irqs(group, one) for one in plan.irqs if one.where != "leave"),
     )
 
 
@@ -258,3 +263,25 @@ def explain_lane(group: CompiledClass, ladder: Ladder, node: str, lane: str) -> 
         ),
         at=str(asked.span),
     )
+
+
+def _irqs(group: CompiledClass, one: DeviceIrqs) -> str:
+    """Say where the interrupts of a device go, and where that is written."""
+    said = [
+        claim.intent.span("spec", "irqs")
+        if claim.written
+        else claim.intent.key_span("spec", "workload")
+        for claim in group.resolution.irqs
+        if claim.intent.name in one.intents
+    ]
+    where = listed([f"lane {name}" for name in one.lanes]) or one.where
+    many = len(one.intents) > 1
+    how = (
+        ("say so" if many else "says so")
+        if one.why == "written"
+        else "use it"
+        if many
+        else "uses it"
+    )
+    who = f"{listed(one.intents)} {how}, {', '.join(map(str, said))}"
+    return f"{one.kind} {one.device} to {where}, CPUs {one.cpus}: {who}"

@@ -1,6 +1,7 @@
 """What every document shares: strictness, names, labels and the scalar types of the language."""
 
-from __future__ import annotations
+# No `from __future__ import annotations` in modules of models and of the command line: it makes
+# texts of annotations, which pydantic and typer compile and evaluate one by one at every start.
 
 import re
 from collections.abc import Mapping
@@ -34,7 +35,7 @@ class Model(BaseModel):
         extra="forbid",
         alias_generator=to_camel,
         validate_default=False,
-        use_attribute_docstrings=True,
+        defer_build=True,  # most commands need few of the kinds
     )
 
 

@@ -1,7 +1,5 @@
 """Demand: CPU time an intent's threads were measured to need."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator

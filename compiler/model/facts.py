@@ -4,8 +4,6 @@ Unknown is null (a key left out), never a guess.  CPU-indexed facts are range-co
 of 1,000 nodes with a row per CPU would be too slow to read and impossible to review.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Annotated, Literal, Self
 

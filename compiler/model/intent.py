@@ -1,7 +1,5 @@
 """Intent: what to do about which workload on which nodes."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator

@@ -1,7 +1,5 @@
 """TierLadder: the service levels, highest first."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Annotated, Final, Literal, Self
 

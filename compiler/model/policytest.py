@@ -1,7 +1,5 @@
 """PolicyTest: what a policy must do, checked by ``tierc test``; no part of any plan."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator

@@ -1,7 +1,5 @@
 """EngineProfile and WorkloadGroup: how the threads of known software are recognised."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 

@@ -1,13 +1,12 @@
 """Project: ``tierc.yaml`` at the root of a policy repository."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from compiler.model.base import Misfit, Model, Name
+from compiler.model.cluster import KubernetesOptions, Rollout
 from compiler.model.selector import NodeSelector
 
 Mode = Literal["observe", "fallback", "sched_ext", "auto"]
@@ -74,6 +73,14 @@ class BpfOptions(Model):
     """Options of the bpf target."""
 
 
+class CpusetOptions(Model):
+    """Options of the cpuset target."""
+
+
+class IrqOptions(Model):
+    """Options of the irq target."""
+
+
 def _none_as_empty(value: object) -> object:
     return {} if value is None else value
 
@@ -88,6 +95,18 @@ class Targets(Model):
     bpf: Annotated[
         BpfOptions | None,
         BeforeValidator(_none_as_empty, json_schema_input_type=BpfOptions | None),
+    ] = None
+    cpuset: Annotated[
+        CpusetOptions | None,
+        BeforeValidator(_none_as_empty, json_schema_input_type=CpusetOptions | None),
+    ] = None
+    irq: Annotated[
+        IrqOptions | None,
+        BeforeValidator(_none_as_empty, json_schema_input_type=IrqOptions | None),
+    ] = None
+    kubernetes: Annotated[
+        KubernetesOptions | None,
+        BeforeValidator(_none_as_empty, json_schema_input_type=KubernetesOptions | None),
     ] = None
 
     @property
@@ -104,6 +123,8 @@ class ProjectSpec(Model):
     """First entry that selects a node decides; a node none selects is observed only."""
     reserve: Reserve = Field(default_factory=Reserve)
     targets: Targets = Field(default_factory=lambda: Targets(taskset=TasksetOptions()))
+    rollout: Rollout = Field(default_factory=Rollout)
+    """The order in which nodes of a cluster get new plans; omitted: all at once."""
     lint: LintOptions = Field(default_factory=LintOptions)
     on_unplaceable: Literal["error", "quarantine"] = "error"
     """error: one node that cannot be planned stops the build; quarantine: that node gets no

@@ -1,7 +1,5 @@
 """Node selectors, with the semantics of Kubernetes label selectors."""
 
-from __future__ import annotations
-
 from typing import Literal, Self
 
 from pydantic import Field, model_validator

@@ -134,6 +134,9 @@ def _contains_at_sight(wide: Glob, narrow: Glob) -> bool | None:
         return False
     if big.prefix is not None and small.prefix is not None:
         return small.prefix.startswith(big.prefix)
+    one = small.sample
+    if one is not None and not (one.startswith(big.head) and one.endswith(big.tail)):
+        return False
     return None
 
 

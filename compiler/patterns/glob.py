@@ -77,6 +77,11 @@ class Glob:
         data = name_bytes(name)
         if self.kind == "cgroup" and data.startswith(b"/"):
             data = data[1:]
+        shape = self.shape
+        if shape.exact is not None:
+            return data == shape.exact
+        if not (data.startswith(shape.head) and data.endswith(shape.tail)):
+            return False  # as nearly all names; most globs never need their automaton
         if self.kind == "comm":
             return len(data) <= COMM_BYTES and self.automaton.accepts(data)
         return self.automaton.accepts(data) and path_automaton().accepts(data)

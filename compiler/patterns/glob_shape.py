@@ -20,7 +20,7 @@ class Shape:
 
     ``exact``, ``prefix``, ``subtree`` and ``is_empty`` are those of
     :class:`~compiler.patterns.Glob`.  Every name that matches starts with ``head`` and ends
-    with ``tail``.
+    with ``tail``; ``sample`` is one of the shortest, None when there is none.
     """
 
     text: str
@@ -30,6 +30,7 @@ class Shape:
     subtree: bytes | None
     head: bytes
     tail: bytes
+    sample: bytes | None
 
 
 @lru_cache(maxsize=4096)
@@ -57,7 +58,20 @@ def shape(text: str, kind: GlobKind) -> Shape:
             prefix = b""
         elif start and start != normal:
             prefix = _plain(start)
-    return Shape(normal, is_empty, exact, prefix, subtree, head.encode(), tail.encode())
+    sample = None if is_empty else _sample(normal, kind).encode()
+    return Shape(normal, is_empty, exact, prefix, subtree, head.encode(), tail.encode(), sample)
+
+
+def _sample(normal: str, kind: GlobKind) -> str:
+    if kind == "comm":
+        return normal.replace("*", "").replace("?", "x")
+    return "/".join(_component(part) for part in normal.split("/") if part != "**")
+
+
+def _component(part: str) -> str:
+    shortest = part.replace("*", "").replace("?", "x")
+    # A component is never empty, and none of a path is `.` or `..`: a star must be a letter then.
+    return part.replace("*", "x") if shortest in ("", ".", "..") else shortest
 
 
 def _plain(text: str) -> bytes | None:

@@ -10,6 +10,7 @@ from compiler.facts.bdf import bdf_key
 from compiler.model.facts import NodeFacts
 from compiler.picture.machine import Box, DeviceMark
 from compiler.topology import Topology
+from compiler.words import natural
 
 
 def device_marks(facts: NodeFacts, topology: Topology) -> tuple[DeviceMark, ...]:
@@ -44,17 +45,10 @@ def device_marks(facts: NodeFacts, topology: Topology) -> tuple[DeviceMark, ...]
                 order.index(one.type),
                 not one.bdf,
                 bdf_key(one.bdf),
-                _natural(one.id),
+                natural(one.id),
             ),
         )
     )
-
-
-def _natural(name: str) -> tuple[str, int, str]:
-    """Order gpu10 after gpu9."""
-    head = name.rstrip("0123456789")
-    digits = name[len(head) :][:9]
-    return head, int(digits) if digits.isascii() and digits else 0, name
 
 
 def placed(

@@ -33,6 +33,52 @@ def fewest(rooms: Sequence[int], have: int, cores: int) -> int | None:
     return number if missing <= 0 else None
 
 
+def fewest_in_groups(
+    rooms: Sequence[int],
+    limits: Sequence[int],
+    group_of: Sequence[int | None],
+    have: int,
+    cores: int,
+) -> int | None:
+    """Return the fewest places that include those it has and hold ``cores``; None: none do.
+
+    Args:
+        rooms: cores of each place.
+        limits: per group of places, how many cores they hold together.
+        group_of: per place, its group; None: no single one.
+        have: the places that every set uses.
+        cores: size of a set, or of the part of it that the places must hold.
+    """
+    number, missing = have.bit_count(), cores
+    rows: dict[int, list[int]] = {}
+    held: dict[int, int] = {}
+    gains: list[int] = []
+    for place, room in enumerate(rooms):
+        group = group_of[place]
+        used = have >> place & 1
+        if group is None:
+            missing -= room if used else 0
+            gains.append(0 if used else room)
+        elif used:
+            held[group] = held.get(group, 0) + room
+        else:
+            rows.setdefault(group, []).append(room)
+    for group, limit in enumerate(limits):
+        now = min(limit, held.get(group, 0))
+        missing -= now
+        # The first of a group adds the most, the next what is left.
+        for room in sorted(rows.get(group, ()), reverse=True):
+            gains.append(min(room, limit - now))
+            now += gains[-1]
+    gains.sort(reverse=True)
+    for gain in gains:
+        if missing <= 0:
+            return number
+        missing -= gain
+        number += 1
+    return number if missing <= 0 else None
+
+
 def able(rooms: Sequence[int], have: int, cores: int, number: int) -> int:
     """Return the places that can be among so many that hold ``cores``, as bits."""
     more = number - have.bit_count()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from compiler.place.bits import ones
 from compiler.place.ground import Ground
 
 
@@ -103,14 +104,13 @@ def _at_node(branch: Branch, node: int, ground: Ground) -> Halves:
 
 def _at_cluster(branch: Branch, cluster: int, ground: Ground, twins: Sequence[int]) -> Halves:
     node = ground.node_of[cluster]
+    used = replace(branch, nodes=branch.nodes | 1 << node, clusters=branch.clusters | 1 << cluster)
+    if twins[cluster] & branch.clusters:  # who uses one that is never better uses this one too
+        return (used,)
     rest = branch.cores & ~ground.clusters[cluster]
-    for other, cores in enumerate(ground.clusters):
-        if twins[cluster] & ~branch.clusters & 1 << other:
-            rest &= ~cores
-    return (
-        replace(branch, nodes=branch.nodes | 1 << node, clusters=branch.clusters | 1 << cluster),
-        replace(branch, cores=rest),
-    )
+    for other in ones(twins[cluster]):
+        rest &= ~ground.clusters[other]
+    return used, replace(branch, cores=rest)
 
 
 def _at_cell(branch: Branch, cell: int, ground: Ground) -> Halves:

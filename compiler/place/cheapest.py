@@ -37,13 +37,20 @@ class Rest:
         wanted: dict[Option, int] = {}
         for demand in demands:
             wanted[demand.wide] = wanted.get(demand.wide, 0) + demand.cores
-        groups = Groups.of(len(free), wanted)
-        bits = [groups.bits(option) for option in wanted]
-        reserve = Reserve.of(groups.sum(free), tuple(wanted.values()), bits)
+        options = sorted(wanted, key=len)  # those with least choice first: few have to move
+        amounts = [wanted[option] for option in options]
+        groups = Groups.of(len(free), options)
+        bits = [groups.bits(option) for option in options]
+        reserve = Reserve.of(groups.sum(free), amounts, bits)
         if reserve is None:
             return None
         held = tuple([ground.within(group) for group in groups.cells])
-        return cls(reserve, tuple(wanted), held, _scarce(tuple(wanted.values()), bits, held))
+        return cls(reserve, tuple(options), held, _scarce(amounts, bits, held))
+
+    def after(self, cores: int) -> Reserve | None:
+        """Return what is held once some cores are taken, or None where they leave no room."""
+        reserve = self.reserve.copy()
+        return reserve if _taken(cores, self.groups, reserve) else None
 
     def useless(self) -> int:
         """Return the cores of which none can be taken."""
@@ -75,6 +82,15 @@ def _scarce(
     return tuple((cores, most) for cores, most in found.items() if most < cores.bit_count())
 
 
+def _taken(cores: int, groups: Sequence[int], reserve: Reserve) -> bool:
+    """Take cores away from what is held; False: the demands do not fit (then it is of no use)."""
+    for group, mine in enumerate(groups):
+        wanted = (cores & mine).bit_count()
+        if wanted and reserve.take(group, wanted) < wanted:
+            return False
+    return True
+
+
 class Cheapest(NamedTuple):
     """A cheapest set."""
 
@@ -96,11 +112,9 @@ def cheapest(
         return None
     reserve = None
     if rest is not None:
-        reserve = rest.reserve.copy()
-        for group, mine in enumerate(rest.groups):
-            wanted = (first & mine).bit_count()
-            if wanted and reserve.take(group, wanted) < wanted:
-                return None
+        reserve = rest.after(first)
+        if reserve is None:
+            return None
     taken, others = first, cores & ~first
     amounts: list[int] = []
     dearest, wholly = -1, 0
@@ -128,11 +142,7 @@ def _lowest(cores: int, most: int, rest: Rest, reserve: Reserve) -> tuple[int, R
     """Take cores with the lowest ids that leave room; return also what is then held."""
     wanted = cores if cores.bit_count() <= most else top(cores, most)
     trial = reserve.copy()
-    for group, mine in enumerate(rest.groups):
-        count = (wanted & mine).bit_count()
-        if count and trial.take(group, count) < count:
-            break
-    else:
+    if _taken(wanted, rest.groups, trial):
         return wanted, trial
     taken = 0
     while cores and most:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compiler.place.reserve import Option
 
@@ -13,8 +13,9 @@ class Demand:
 
     cores: int
     options: tuple[Option, ...]
+    wide: Option = field(init=False, repr=False, compare=False)
+    """All cells of its options."""
 
-    @property
-    def wide(self) -> Option:
-        """All cells of its options."""
-        return self.options[0] if len(self.options) == 1 else frozenset().union(*self.options)
+    def __post_init__(self) -> None:
+        wide = self.options[0] if len(self.options) == 1 else frozenset().union(*self.options)
+        object.__setattr__(self, "wide", wide)

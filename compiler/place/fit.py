@@ -189,13 +189,13 @@ class _Pins:
     def _all_spots(self) -> dict[Option, _Spot]:
         """Return where each option is, and what sets it apart."""
         cells, free = self._cells, self._free
-        wide = [demand.wide for demand in self._demands]
+        wide = dict.fromkeys(demand.wide for demand in self._demands)
         kinds = [
             (alike, *(cell in option for option in wide)) for cell, alike in enumerate(cells.alike)
         ]
         numbers: dict[Hashable, int] = {}
         spots: dict[Option, _Spot] = {}
-        for demand in self._demands:
+        for demand in dict.fromkeys(self._demands):
             for option in demand.options if len(demand.options) > 1 else ():
                 cache = cells.only_cache(option)
                 content: Hashable = option

@@ -44,6 +44,8 @@ class Ground:
     """Per cluster, the place of its cache in ``llcs``."""
     node_of: tuple[int, ...]
     """Per cluster, the place of its NUMA node in ``nodes``."""
+    node_of_llc: tuple[int | None, ...]
+    """Per cache, the place of its NUMA node in ``nodes``; None: it is in several."""
     llcs: tuple[int, ...]
     nodes: tuple[int, ...]
     of_node: tuple[tuple[int, ...], ...]
@@ -51,7 +53,7 @@ class Ground:
     most_clusters: int
     """The most of them in one node."""
     alike: tuple[int, ...]
-    """Per cell, a number that is equal for cells of equal weights near the same devices."""
+    """Per cell, a number that is equal for cells of equal weights."""
 
     def within(self, option: Iterable[int]) -> int:
         """Return the free cores of some cells."""
@@ -98,14 +100,14 @@ def ground_of(cells: Cells, free: Free, columns: Sequence[Column]) -> Ground:
     reach = next((column for column in columns if isinstance(column, Reach)), None)
     classes: dict[tuple[int, ...], int] = {}
     nears: dict[int, int] = {}
-    kinds: dict[tuple[tuple[int, ...], int], int] = {}
+    kinds: dict[tuple[int, ...], int] = {}
     alike: list[int] = []
     for cell, cores in enumerate(masks):
         weights = tuple([column[cell] for column in sums])
         devices = 0 if reach is None else reach.near[cell]
         classes[weights] = classes.get(weights, 0) | cores
         nears[devices] = nears.get(devices, 0) | cores
-        alike.append(kinds.setdefault((weights, devices), len(kinds)))
+        alike.append(kinds.setdefault(weights, len(kinds)))
     clusters = [0] * len(cells.clusters)
     for cell, cluster in enumerate(cells.cluster_of):
         clusters[cluster] |= masks[cell]
@@ -114,6 +116,9 @@ def ground_of(cells: Cells, free: Free, columns: Sequence[Column]) -> Ground:
     nodes = list(dict.fromkeys(node for _, node in cells.clusters))
     llc_of = tuple([llcs.index(llc) for llc, _ in cells.clusters])
     node_of = tuple([nodes.index(node) for _, node in cells.clusters])
+    around: list[set[int]] = [set() for _ in llcs]
+    for llc, node in zip(llc_of, node_of, strict=True):
+        around[llc].add(node)
     of_node: list[tuple[int, ...]] = [() for _ in nodes]
     for cores, node in zip(clusters, node_of, strict=True):
         if cores:
@@ -127,6 +132,7 @@ def ground_of(cells: Cells, free: Free, columns: Sequence[Column]) -> Ground:
         clusters=tuple(clusters),
         llc_of=llc_of,
         node_of=node_of,
+        node_of_llc=tuple([min(found) if len(found) == 1 else None for found in around]),
         llcs=_joined(clusters, llc_of, len(llcs)),
         nodes=_joined(clusters, node_of, len(nodes)),
         of_node=tuple(of_node),
@@ -142,36 +148,82 @@ def _joined(clusters: Sequence[int], where: Sequence[int], places: int) -> tuple
     return tuple(found)
 
 
-def twins_of(ground: Ground, cores: int, pinned: Sequence[Option]) -> tuple[int, ...]:
+def twins_of(ground: Ground, cores: int, later: Sequence[tuple[Option, ...]]) -> tuple[int, ...]:
     """Return, per cluster, the clusters that are never better than it, as bits.
 
-    Two clusters of one NUMA node that are a whole cache each, and hold equal numbers of the cores
-    in question of each cost, near the same devices, that later demands (``pinned``) treat alike,
-    can be exchanged in any set.  Where one has the lower id core by core, a set that does without
-    it needs the other not either.
+    Two clusters of one NUMA node that are a whole cache each can be exchanged in any set where
+    their free cores are equal in number and kind: cores in question of equal weights, near equally
+    many devices, and equal to each of the later demands (``later``: the options of each).  A device
+    that only one of two such clusters is near, or an option that lies inside it, is the same as one
+    of the other's.  Where one cluster has the lower id core by core, a set that does without it
+    needs the other not either.
     """
     twins = [0] * len(ground.clusters)
-    seen: dict[tuple[object, ...], list[tuple[int, list[list[int]]]]] = {}
-    kinds = [
-        (alike, *(cell in option for option in pinned)) for cell, alike in enumerate(ground.alike)
+    seen: dict[object, list[tuple[int, list[list[int]]]]] = {}
+    wanted = [
+        (number, place, ground.within(option))
+        for number, options in enumerate(dict.fromkeys(later))
+        for place, option in enumerate(options)
     ]
     for cluster, every in enumerate(ground.clusters):
         if not every & cores or ground.llc_of.count(ground.llc_of[cluster]) > 1:
             continue
-        rows: dict[tuple[object, ...], int] = {}
-        for cell, mine in enumerate(ground.cells):
-            if mine & every & cores:
-                rows[kinds[cell]] = rows.get(kinds[cell], 0) | mine
-        parts = sorted(rows.items(), key=repr)
-        key = (ground.node_of[cluster], *((kind, mine.bit_count()) for kind, mine in parts))
-        ids = [list(ones(mine)) for _, mine in parts]
+        rows = _kinds(ground, every, cores, [one for one in wanted if one[2] & every])
+        key = (ground.node_of[cluster], tuple([(kind, len(ids)) for kind, ids in rows]))
+        lists = [ids for kind, ids in rows if kind[0]]
         for other, theirs in seen.setdefault(key, []):
-            if _lower(ids, theirs):
+            if _lower(lists, theirs):
                 twins[cluster] |= 1 << other
-            elif _lower(theirs, ids):
+            elif _lower(theirs, lists):
                 twins[other] |= 1 << cluster
-        seen[key].append((cluster, ids))
+        seen[key].append((cluster, lists))
     return tuple(twins)
+
+
+def _kinds(
+    ground: Ground, cluster: int, cores: int, later: Sequence[tuple[int, int, int]]
+) -> list[tuple[tuple[object, ...], list[int]]]:
+    """Return the cores of a cluster, those with the lowest ids first, by what sets them apart.
+
+    ``cores`` are those in question; ``later`` the options of later demands, each as the number of
+    the demand, its own, and its cores.
+    """
+    own: dict[int, int] = {}
+    options: list[tuple[tuple[int, int], int]] = []
+    for number, place, option in later:
+        if option & ~cluster:
+            options.append(((number, place), option))
+        elif option:
+            own[number] = own.get(number, 0) - 1
+            options.append(((number, own[number]), option))
+    others = ground.near(cores & ~cluster)
+    parts: list[tuple[tuple[object, ...], int, int]] = []
+    for cell, weights in zip(ground.cells, ground.alike, strict=True):
+        if mine := cell & cluster & cores:
+            devices = ground.near(mine)
+            demands = tuple([which for which, option in options if option & mine])
+            parts.append(((1, demands, weights, devices & others), mine, devices & ~others))
+        if idle := cell & cluster & ~cores:
+            demands = tuple([which for which, option in options if option & idle])
+            parts.append(((0, demands), idle, 0))
+    private = _numbered(parts)
+    rows: dict[tuple[object, ...], int] = {}
+    for kind, mine, devices in parts:
+        key = (*kind, sum(1 << place for device, place in private.items() if devices & device))
+        rows[key] = rows.get(key, 0) | mine
+    return sorted([(kind, list(ones(mine))) for kind, mine in rows.items()])
+
+
+def _numbered(parts: Sequence[tuple[tuple[object, ...], int, int]]) -> dict[int, int]:
+    """Number the devices (bits) that only these cores are near, by the cores that are."""
+    every = 0
+    for _, _, devices in parts:
+        every |= devices
+    found: list[tuple[list[tuple[object, ...]], int]] = []
+    for number in ones(every):
+        near = [(*kind, mine.bit_count()) for kind, mine, devices in parts if devices >> number & 1]
+        found.append((sorted(near), 1 << number))
+    return {device: place for place, (_, device) in enumerate(sorted(found))}
 
 
 def _lower(one: Sequence[Sequence[int]], other: Sequence[Sequence[int]]) -> bool:

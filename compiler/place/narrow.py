@@ -139,7 +139,9 @@ def wasted(free: Free, demands: Sequence[Demand]) -> list[Demand]:
 
 def have_room(free: Free, demands: Sequence[Demand]) -> bool:
     """Tell whether demands of one option each fit."""
-    groups = Groups.of(len(free), (demand.wide for demand in demands))
-    wide = [groups.bits(demand.wide) for demand in demands]
-    amounts = [demand.cores for demand in demands]
+    ordered = sorted([(len(demand.wide), i) for i, demand in enumerate(demands)])
+    wides = [demands[i].wide for _, i in ordered]
+    groups = Groups.of(len(free), wides)
+    wide = [groups.bits(option) for option in wides]
+    amounts = [demands[i].cores for _, i in ordered]
     return Reserve.of(groups.sum(free), amounts, wide) is not None

@@ -11,12 +11,7 @@ from typing import NamedTuple
 
 from compiler.place.aims import Reach
 from compiler.place.bits import ones
-from compiler.place.bound import (
-    essential,
-    most_held,
-    most_reached,
-    places_to_reach,
-)
+from compiler.place.bound import essential, most_held, most_reached, places_to_reach
 from compiler.place.branch import Branch
 from compiler.place.cheapest import Cheapest, Rest, cheapest
 from compiler.place.ground import Cost, Ground
@@ -35,22 +30,23 @@ class Seen(NamedTuple):
     """A set that leaves room for the rest; it may do without what the branch says is used."""
     payable: int
     """Cores that a set can take which costs the least in all columns before the devices."""
+    whole: bool = True
+    """False: it costs more than the limit, and was looked at only so far."""
 
 
 class Outlook:
     """Looks at branches of one search."""
 
-    def __init__(self, rooms: Rooms, cores: int, rest: Rest | None) -> None:
-        self._ground, self._cores, self._rest = rooms.ground, cores, rest
-        self.scarce = () if rest is None else rest.scarce
-        """Cores of which a set takes only so many."""
-        self.rooms = rooms
+    def __init__(self, ground: Ground, cores: int, rest: Rest | None) -> None:
+        self._ground, self._cores, self._rest = ground, cores, rest
+        self.rooms = Rooms(ground, () if rest is None else rest.scarce)
         self._known: dict[tuple[int, int], Cheapest | None] = {}
 
-    def of(self, branch: Branch, limit: Cost | None, least: Cost | None) -> Seen | None:
-        """Return what a branch has to offer; None: it has no set that costs ``limit`` or less.
+    def of(self, branch: Branch, limit: Cost | None, least: Cost) -> Seen | None:
+        """Return what a branch has to offer; None: it has no set.
 
-        No set of it costs less than ``least``, as is known from what it is a part of.
+        It is looked at as far as it may cost ``limit`` or less.  No set of it costs less than
+        ``least``, as is known from what it is a part of.
         """
         first = branch.first(self._ground)
         if first is None:
@@ -80,7 +76,7 @@ class _View:
         first: int,
         found: Cheapest,
         limit: Cost | None,
-        least: Cost | None,
+        least: Cost,
     ) -> None:
         self._outlook, self._ground, self._size, self._branch = outlook, ground, size, branch
         self._first = first
@@ -93,10 +89,13 @@ class _View:
         self._taken = found.cores
 
     def seen(self) -> Seen | None:
-        """Return what the branch has to offer; None: it has no set, or none within the limit."""
-        if not self._look(0) or self._beyond():
+        """Return what the branch has to offer; None: it has no set."""
+        if not self._look(0):
             return None
         floor = tuple(self._floor)
+        if self._beyond():
+            floor = (*floor, *[0] * (len(self._ground.columns) - len(floor)))
+            return Seen(floor, self._branch.cores, self._taken, self._payable, whole=False)
         if self._short:  # the next higher cost is a bound
             floor = (*floor[:-1], floor[-1] + 1, *[0] * (len(self._ground.columns) - len(floor)))
             return Seen(floor, self._branch.cores, self._taken, self._payable)
@@ -139,7 +138,7 @@ class _View:
         if places is None:
             return False
         fewest, least = places.fewest, self._least
-        if least is not None and tuple(self._floor) == least[:number]:
+        if tuple(self._floor) == least[:number]:
             fewest = max(fewest, least[number] + 1)
         for used in range(fewest, len(self._sets(side)) + 1):
             self._state = before.using(side, used)
@@ -323,8 +322,9 @@ class _View:
             parts += [(cores, n) for cores, n in alike.values() if n and cores & ~state.forced]
         for cores, count in parts:
             yield cores, count
-            for scarce, most in self._outlook.scarce:
-                if most < count and cores & scarce:
+            for scarce, most in self._outlook.rooms.wide:
+                # Otherwise it is no news.
+                if most < count and most < (cores & scarce).bit_count():
                     yield cores & ~scarce, count - most
 
     def _rooms(self, side: str, cores: int) -> Sequence[int]:

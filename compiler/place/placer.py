@@ -28,6 +28,7 @@ from compiler.place.report import (
     shrunk,
     sizes_note,
     spread_notes,
+    unanswered_notes,
 )
 from compiler.place.request import Granted, LaneRequest, Placement, Refusal
 from compiler.place.search import choose
@@ -36,8 +37,8 @@ from compiler.topology import Core, Topology
 
 EFFORT: Final = 1_000
 """Steps after which one search is cut short: many times what random machines of 64 cores in 8
-caches need, and twice what the slowest search on 250 random servers of 256 cores in 16 caches needs
-(bench/README.md)."""
+caches need, and half as many again as the slowest search on 250 random servers of 256 cores in 16
+caches needs (bench/README.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +215,7 @@ def _lanes(
     if sizes.spare:
         demands.append(Demand(1, (cells.effective,)))
     notes = [sizes_note(aims[0].request.name, effort)] if sizes.stopped else []
+    notes += unanswered_notes(aims)
     fitting: Sequence[Counts] = sizes.fitting
     chosen: list[tuple[Core, ...]] = []
     for i, aim in enumerate(aims):

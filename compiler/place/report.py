@@ -27,9 +27,10 @@ def cpus_text(cpus: CpuSet) -> str:
 def lane_notes(
     aim: Aim, topology: Topology, cores: Sequence[Core], choice: Choice, limit: int
 ) -> Iterator[Degradation]:
-    """Yield what a lane's set falls short of."""
+    """Yield what a lane's set falls short of; of a share, only what is not the whole lane's."""
     name = aim.request.name
-    yield from aim.notes
+    if aim.request.part_of is None:
+        yield from aim.notes
     for word, missed in zip(aim.words, choice.cost, strict=False):
         # How many caches a spanning lane is in is said once, of the whole.
         if missed and not (word == "same-llc" and aim.request.part_of is not None):
@@ -42,6 +43,17 @@ def lane_notes(
     if choice.gap is not None:
         words = (*aim.words, "split cores", "caches", "NUMA nodes", "devices without a near core")
         yield gap_note(name, words[: len(choice.cost)], choice.cost, choice.gap, limit)
+
+
+def unanswered_notes(aims: Iterable[Aim]) -> Iterator[Degradation]:
+    """Yield what facts could not answer of spanning lanes: once, as all shares ask the same."""
+    notes = [
+        Degradation(about=aim.request.part_of, kind=note.kind, message=note.message)
+        for aim in aims
+        if aim.request.part_of is not None
+        for note in aim.notes
+    ]
+    yield from dict.fromkeys(notes)
 
 
 def spread_notes(

@@ -162,25 +162,31 @@ class Reserve:
 
     def _augment(self, demand: int, cores: int) -> int:
         """Gain cores along a shortest path; return how many."""
-        options, holders = self._options, self._holders
+        options, holders, free = self._options, self._holders, self._free
+        if not free:
+            return 0
         came: dict[int, tuple[int, int]] = {}  # demand -> whom it makes room for, and in which cell
         queue = [demand]
         reached = 1 << demand
         seen = 0
         for taker in queue:
-            if ending := options[taker] & self._free:
+            mine = options[taker]
+            if ending := mine & free:
                 return self._shift(came, taker, (ending & -ending).bit_length() - 1, cores)
-            cells = options[taker] & ~seen
+            cells = mine & ~seen
+            seen |= mine
             while cells:
                 low = cells & -cells
                 cells ^= low
                 cell = low.bit_length() - 1
-                if others := holders[cell] & ~reached:
-                    reached |= others
-                    for other in ones(others):
-                        came[other] = (taker, cell)
-                        queue.append(other)
-            seen |= options[taker]
+                others = holders[cell] & ~reached
+                reached |= others
+                while others:
+                    one = others & -others
+                    others ^= one
+                    other = one.bit_length() - 1
+                    came[other] = (taker, cell)
+                    queue.append(other)
         return 0
 
     def _shift(self, came: dict[int, tuple[int, int]], taker: int, end: int, cores: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from compiler.place.bits import bits_of
-from compiler.place.bound import able, fewest
+from compiler.place.bound import able, fewest, fewest_in_groups
 from compiler.place.ground import Ground
 
 Part = tuple[int, int]
@@ -16,10 +16,31 @@ Part = tuple[int, int]
 
 
 class Rooms:
-    """What the places of one machine can give."""
+    """What the places of one machine can give to a set.
 
-    def __init__(self, ground: Ground) -> None:
+    Of some cores a set takes only so many, as later demands need the others (``scarce``).
+    """
+
+    def __init__(self, ground: Ground, scarce: Sequence[Part] = ()) -> None:
         self.ground = ground
+        self.wide: list[Part] = []
+        """Those that the rooms do not account for: in several nodes, or beside others."""
+        apart: list[Part] = []
+        seen = 0
+        for cores, most in sorted(scarce, key=lambda part: part[0].bit_count()):
+            new = not cores & seen
+            if new:  # what is lost to several can only be added up where they differ
+                apart.append((cores, most))
+                seen |= cores
+            if not new or sum([1 for node in ground.nodes if node & cores]) > 1:
+                self.wide.append((cores, most))
+        places = {*ground.llcs, *ground.nodes, *ground.clusters} if apart else ()
+        self._scarce = {place: [part for part in apart if part[0] & place] for place in places}
+        """Per place, those in it."""
+        self._shared = any(
+            sum([1 for cache in ground.llcs if cache & cores]) > 1 for cores, _ in apart
+        )
+        """Whether some are in several caches."""
         self._rooms: dict[tuple[str, int, int | None], Sequence[int]] = {}
         self._places: dict[tuple[str, int], int] = {}
         self._fewest: dict[tuple[str, int, int | None, int, int], int | None] = {}
@@ -55,7 +76,12 @@ class Rooms:
         """Return the fewest places that include those of ``have`` and hold ``count`` cores."""
         key = (side, cores, llcs, have, count)
         if key not in self._fewest:
-            self._fewest[key] = fewest(self.of(side, cores, llcs), have, count)
+            rooms = self.of(side, cores, llcs)
+            found = fewest(rooms, have, count)
+            if side == "llc" and found is not None and self._shared:
+                nodes = self.of("numa", cores, None)
+                found = fewest_in_groups(rooms, nodes, self.ground.node_of_llc, have, count)
+            self._fewest[key] = found
         return self._fewest[key]
 
     def able(
@@ -90,10 +116,19 @@ class Rooms:
     def _count(self, side: str, cores: int, llcs: int | None) -> Sequence[int]:
         ground = self.ground
         places = ground.llcs if side == "llc" else ground.nodes
-        rooms = [(cores & place).bit_count() for place in places]
+        rooms = [self._most(cores, place) for place in places]
         if llcs is not None:
             for node, clusters in enumerate(ground.of_node):
                 if len(clusters) > llcs:
-                    row = sorted([(cores & cluster).bit_count() for cluster in clusters])
-                    rooms[node] = sum(row[-llcs:])
+                    row = sorted([self._most(cores, cluster) for cluster in clusters])
+                    rooms[node] = min(rooms[node], sum(row[-llcs:]))
         return rooms
+
+    def _most(self, cores: int, place: int) -> int:
+        """Return how many of some cores a set can take in a place."""
+        mine = cores & place
+        found = mine.bit_count()
+        for scarce, most in self._scarce.get(place, ()):
+            if (lost := (mine & scarce).bit_count() - most) > 0:
+                found -= lost
+        return found

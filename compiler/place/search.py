@@ -15,31 +15,29 @@ search branches on what is near more of them: a NUMA node, then a cluster, then 
 uses a cell takes its first core; the cheapest others are a question for a matroid again (the
 contraction), so this is exact as well.
 
-Later demands with several options are first widened to the union of them, less what counting rules
-out (:mod:`compiler.place.narrow`).  The best set that leaves room for the widened demands is the
-best of all where it leaves room for the real ones too.  Otherwise the ways to meet the real ones
-are cut in two, again and again: one of some equal demands takes this option, or none of them does;
-until the set leaves no room for any part even if widened.  Then the parts are searched in turn.
+Later demands with several options are first widened to the union of them.  The best set that leaves
+room for the widened demands is the best of all where it leaves room for the real ones too.
+Otherwise the ways to meet the real ones are cut into parts (:mod:`compiler.place.pins`), which are
+searched in turn: always the one that can be best, until another can be better.  A part begins with
+the branches that are left of what it is a part of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import count as counting
 from typing import NamedTuple
 
 from compiler.place.aims import Column, Reach
 from compiler.place.branch import Branch, Halves, to_reach_more, to_use_fewer
-from compiler.place.cells import Cells, Counts, Free, less, total
-from compiler.place.cheapest import Rest
+from compiler.place.cells import Cells, Counts, Free, less
 from compiler.place.fit import Demand, Effort, fit, refit
-from compiler.place.ground import Cost, ground_of, twins_of
-from compiler.place.narrow import have_room, loosened, narrowed
+from compiler.place.ground import Cost, Ground, ground_of, twins_of
+from compiler.place.narrow import narrowed
 from compiler.place.outlook import Outlook, Seen
-from compiler.place.reserve import Option
-from compiler.place.rooms import Rooms
+from compiler.place.pins import held, without
 
 __all__ = ["Choice", "Cost", "choose"]
 
@@ -55,35 +53,6 @@ class Choice:
     this."""
     rest: tuple[Counts, ...]
     """One way to meet the later demands with what is left."""
-
-
-_Key = tuple[Cost, int]
-
-
-class _Pinned(NamedTuple):
-    """Later demands, some with fewer options; in the order in which to look at them."""
-
-    bound: _Key | tuple[()]
-    """What no set that leaves room for them is better than."""
-    depth: int
-    """How often they were cut, negative."""
-    turn: int
-    rest: tuple[Demand, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    cost: Cost
-    cores: int
-
-    @property
-    def key(self) -> _Key:
-        """Return what sets are ordered by."""
-        return (self.cost, -self.cores)
-
-    def before(self, other: _Found | None) -> bool:
-        """Tell whether this set is better: cheaper, or as cheap with lower ids."""
-        return other is None or self.key < other.key
 
 
 def choose(
@@ -109,148 +78,52 @@ def choose(
         limit: steps after which each search is cut short.
     """
     ground = ground_of(cells, free, columns)
-    effort = Effort(limit)
-    rooms = Rooms(ground)
-    alone = _Search(rooms, demand, rest=None, effort=effort)
-    best = alone.better(None)
-    hopeless: set[int] = set()
-    if best is not None:
-        counts = ground.counts(best.cores)
-        other = Effort(limit)
+    alone = _Search(cells, free, ground, demand, Effort(limit))
+    alone.run(())
+    joint = _Search(cells, free, ground, demand, Effort(limit))
+    if alone.best is not None:
+        counts = ground.counts(alone.best.cores)
+        effort = Effort(limit)
         left = less(free, counts)
-        after = refit(left, rest, fallback[1:]) or fit(cells, left, rest, other)
+        after = refit(left, rest, fallback[1:])
+        if after is None:
+            after = fit(cells, left, rest, effort)
         if after is not None:
-            return Choice(counts, best.cost, alone.bound if effort.spent else None, after)
-        if not other.spent:
-            hopeless.add(best.cores)
+            return Choice(counts, alone.best.cost, alone.gap, after)
+        if not effort.spent:
+            joint.hopeless.add(alone.best.cores)
     start = 0
     for cell, count in enumerate(fallback[0]):
         start |= cells.masks[cell][free[cell]] ^ cells.masks[cell][free[cell] - count]
-    effort = Effort(limit)
-    joint = _Joint(cells, free, rooms, demand, effort, hopeless)
-    joint.best, joint.after = _Found(ground.cost(start), start), tuple(fallback[1:])
-    joint.run(rest)
+    best = joint.best = _Found(ground.cost(start), start)
+    joint.after = tuple(fallback[1:])
+    # For a single core all options are as one.
+    joint.run([one if one.cores != 1 else Demand(1, (one.wide,)) for one in rest])
     best = joint.best
-    known = [bound for bound in (alone.bound, *joint.bound) if bound is not None]
-    gap = min(max(known), best.cost) if effort.spent and known else None
+    gap = None if joint.gap is None else min(max(alone.bound, joint.gap), best.cost)
     return Choice(ground.counts(best.cores), best.cost, gap, joint.after)
 
 
-class _Joint:
-    """The search with later demands, whose options are cut as far as must be."""
-
-    best: _Found
-    after: tuple[Counts, ...]
-    """One way to meet the later demands beside it."""
-    bound: tuple[Cost, ...] = ()
-    """Where the search was cut short: what no set costs less than, if that is known."""
-
-    def __init__(
-        self,
-        cells: Cells,
-        free: Free,
-        rooms: Rooms,
-        demand: Demand,
-        effort: Effort,
-        hopeless: set[int],
-    ) -> None:
-        self._cells, self._free, self._rooms, self._ground = cells, free, rooms, rooms.ground
-        self._demand, self._effort = demand, effort
-        self._hopeless = hopeless
-        """Sets that leave no room, whatever options are taken."""
-
-    def run(self, rest: Sequence[Demand]) -> None:
-        """Improve :attr:`best`: what can be best is looked at first."""
-        turn = counting()
-        first = narrowed(self._free, rest)
-        waiting = [] if first is None else [_Pinned((), 0, next(turn), first)]
-        while waiting:
-            one = heappop(waiting)
-            if one.bound >= self.best.key:
-                return
-            found = self._best_of(one.rest, one.bound[0] if one.bound else None)
-            taken = found is not None and self._takes(found, one)
-            if self._effort.spent:
-                self.bound = one.bound[:1]
-                return
-            if found is None or taken:
-                continue
-            for part in self._without(found, one.rest):
-                heappush(waiting, _Pinned(found.key, one.depth - 1, next(turn), part))
-            if self._effort.spent:
-                self.bound = one.bound[:1]
-                return
-
-    def _without(self, found: _Found, rest: Sequence[Demand]) -> Iterator[tuple[Demand, ...]]:
-        """Yield demands with fewer options, for which the set leaves no room even if widened.
-
-        The set leaves no room for the demands as they are, so these are all there is: each way to
-        meet the demands is, up to an exchange of equal ones, a way to meet one of those yielded.
-        """
-        left = less(self._free, self._ground.counts(found.cores))
-        waiting = [tuple(rest)]
-        while waiting:
-            cut = _cut(waiting.pop(), self._free, left)
-            for half in cut:
-                if not self._effort.step():
-                    return
-                fewer = narrowed(self._free, half)
-                if fewer is None:
-                    continue
-                if have_room(left, loosened(self._free, fewer)):
-                    waiting.append(fewer)
-                else:
-                    yield fewer
-
-    def _best_of(self, rest: Sequence[Demand], least: Cost | None) -> _Found | None:
-        """Return the best set that leaves room for widened demands, if better than the known."""
-        room = Rest.of(self._free, loosened(self._free, rest), self._ground)
-        if room is None:
-            return None
-        search = _Search(self._rooms, self._demand, rest=room, effort=self._effort)
-        return search.better(self.best, least)
-
-    def _takes(self, found: _Found, one: _Pinned) -> bool:
-        """Take a set as the best where it leaves room for the demands as they are."""
-        if found.cores in self._hopeless:
-            return False
-        left = less(self._free, self._ground.counts(found.cores))
-        after = fit(self._cells, left, one.rest, self._effort)
-        if after is not None:
-            self.best, self.after = found, after
-        elif not one.depth and not self._effort.spent:
-            self._hopeless.add(found.cores)
-        return after is not None
+_Key = tuple[Cost, int]
 
 
-def _cut(rest: tuple[Demand, ...], free: Free, left: Free) -> tuple[tuple[Demand, ...], ...]:
-    """Cut the ways to meet demands in two: one of equal demands takes an option, or none does.
+@dataclass(frozen=True, slots=True)
+class _Found:
+    cost: Cost
+    cores: int
 
-    It is one that has room for fewer of the demands when only ``left`` is free.
-    """
-    best, most = None, (-1, 0, 0)
-    for number, demand in enumerate(rest):
-        if len(demand.options) < 2 or not demand.cores or demand in rest[:number]:
-            continue
-        for option in demand.options:
-            before, after = total(free, option), total(left, option)
-            lost = before // demand.cores - after // demand.cores
-            gain = (lost, demand.cores, before - after)
-            if gain > most:
-                best, most = (number, option), gain
-    if best is None:
-        return ()
-    number, option = best
-    demand = rest[number]
-    others = Demand(demand.cores, tuple([one for one in demand.options if one != option]))
-    return (
-        (*rest[:number], Demand(demand.cores, (option,)), *rest[number + 1 :]),
-        tuple([others if one == demand else one for one in rest]),
-    )
+    @property
+    def key(self) -> _Key:
+        """Return what sets are ordered by."""
+        return (self.cost, -self.cores)
+
+    def before(self, other: _Found | None) -> bool:
+        """Tell whether this set is better: cheaper, or as cheap with lower ids."""
+        return other is None or self.key < other.key
 
 
 class _Open(NamedTuple):
-    """A branch to be cut in two."""
+    """A branch that may have the best set."""
 
     bound: _Key
     """What none of its sets is better than."""
@@ -258,74 +131,176 @@ class _Open(NamedTuple):
     branch: Branch
     root: int
     """The cores that the search began with."""
-    seen: Seen
-    found: _Found
+    seen: Seen | None = None
+    """None: it is still to be looked at."""
+    found: _Found | None = None
+
+
+@dataclass(slots=True)
+class _Part:
+    """Sets that leave room for later demands which have some of their options."""
+
+    rest: tuple[Demand, ...]
+    outlook: Outlook
+    useless: int
+    """Cores that none of the sets takes."""
+    waiting: list[_Open]
+    depth: int
+    """How often the ways to meet the later demands were cut."""
+    best: _Found | None = None
+    """The best set found that leaves room for the demands if widened."""
+    twins: dict[int, Sequence[int]] = field(default_factory=dict)
 
 
 class _Search:
     """Branch and bound: the branch that can be best is cut first."""
 
-    def __init__(self, rooms: Rooms, demand: Demand, *, rest: Rest | None, effort: Effort) -> None:
-        self.bound: Cost | None = None
-        """What no set is known to cost less than; None where there is none."""
-        self._demand, self._rest, self._effort = demand, rest, effort
-        self._ground = rooms.ground
-        self._outlook = Outlook(rooms, demand.cores, rest)
-        self._pinned: Sequence[Option] = rest.options if rest is not None else ()
-        self._useless = rest.useless() if rest is not None else 0
-        self._best: _Found | None = None
-        self._better = False
-        self._waiting: list[_Open] = []
+    def __init__(
+        self, cells: Cells, free: Free, ground: Ground, demand: Demand, effort: Effort
+    ) -> None:
+        self.best: _Found | None = None
+        self.after: tuple[Counts, ...] = ()
+        """One way to meet the later demands beside the best set."""
+        self.bound: Cost = (0,) * len(ground.columns)
+        """What no set is known to cost less than."""
+        self.hopeless: set[int] = set()
+        """Sets that leave no room, whatever options are taken."""
+        self._cells, self._free, self._ground = cells, free, ground
+        self._demand, self._effort = demand, effort
         self._turn = counting()
-        self._twins: dict[int, Sequence[int]] = {}
 
-    def better(self, best: _Found | None, least: Cost | None = None) -> _Found | None:
-        """Return the best set, or None where ``best`` is as good.
+    @property
+    def gap(self) -> Cost | None:
+        """What no set costs less than, where the search was cut short."""
+        return self.bound if self._effort.spent else None
 
-        No set costs less than ``least``, as is known from other searches.
-        """
-        self._best = best
+    def run(self, rest: Sequence[Demand]) -> None:
+        """Improve :attr:`best` until it is the best set that leaves room for ``rest``."""
+        parts: list[tuple[_Key, int, int, _Part]] = []
+        begun = self._begun(rest)
+        if begun is not None:
+            self._wait(parts, begun)
+        while parts and (self.best is None or parts[0][0] < self.best.key):
+            self.bound = parts[0][0][0]
+            *_, part = heappop(parts)
+            found = self._best_of(part, parts[0][0] if parts else None)
+            if self._effort.spent:
+                return
+            if found is None:  # others may be better, or all are worse than the best
+                self._wait(parts, part)
+            elif not self._takes(found, part):
+                for fewer in self._without(found, part):
+                    self._wait(parts, fewer)
+            if self._effort.spent:
+                return
+
+    def _wait(self, parts: list[tuple[_Key, int, int, _Part]], part: _Part) -> None:
+        if part.waiting:
+            heappush(parts, (part.waiting[0].bound, -part.depth, next(self._turn), part))
+
+    def _begun(self, rest: Sequence[Demand]) -> _Part | None:
+        """Return all sets as a part; None where the demands do not fit."""
+        fewer = narrowed(self._free, rest)
+        room = None if not fewer else held(self._free, fewer, self._ground)
+        if fewer is None or (rest and room is None):
+            return None
+        useless = 0 if room is None else room.useless()
+        part = _Part(fewer, Outlook(self._ground, self._demand.cores, room), useless, [], 0)
         for option in self._demand.options:
-            cores = self._ground.within(option) & ~self._useless
-            self._look(Branch(cores), cores, None, least)
-        go_on = self._effort.step()
-        while self._waiting and (self._best is None or self._waiting[0].bound < self._best.key):
-            one = heappop(self._waiting)
-            self.bound = one.bound[0]
-            for half in self._halves(one) if go_on else ():
-                go_on = go_on and self._effort.step()
-                if go_on:
-                    self._look(half, one.root, one, one.bound[0])
-            if not go_on:
-                return self._best if self._better else None
-        self.bound = None if self._best is None else self._best.cost
-        return self._best if self._better else None
+            cores = self._ground.within(option) & ~useless
+            self._push(part, (self.bound, -cores), Branch(cores), cores)
+        return part
 
-    def _look(self, branch: Branch, root: int, parent: _Open | None, least: Cost | None) -> None:
-        """Look at a branch, and remember it where it may have a better set."""
-        limit = None if self._best is None else self._best.cost
-        seen = self._outlook.of(branch, limit, least)
-        if seen is None or not _Found(seen.floor, seen.ids).before(self._best):
+    def _without(self, found: _Found, part: _Part) -> list[_Part]:
+        """Cut a part into those for which a set leaves no room."""
+        again = [one._replace(seen=None, found=None) for one in part.waiting]
+        cores = self._demand.cores
+        return [
+            _Part(
+                rest, Outlook(self._ground, cores, room), room.useless(), [*again], part.depth + 1
+            )
+            for rest, room in without(
+                self._free, found.cores, part.rest, self._ground, self._effort
+            )
+        ]
+
+    def _takes(self, found: _Found, part: _Part) -> bool:
+        """Take a set as the best where it leaves room for the demands as they are."""
+        if found.cores in self.hopeless:
+            return False
+        left = less(self._free, self._ground.counts(found.cores))
+        after = fit(self._cells, left, part.rest, self._effort) if part.rest else ()
+        if after is not None:
+            self.best, self.after = found, after
+        elif not part.depth and not self._effort.spent:
+            self.hopeless.add(found.cores)
+        return after is not None
+
+    def _best_of(self, part: _Part, until: _Key | None) -> _Found | None:
+        """Return the best set of a part; None where others may be better, or it has none."""
+        while part.waiting:
+            one = part.waiting[0]
+            self.bound = one.bound[0]
+            if until is not None and one.bound > until:
+                return None
+            if self.best is not None and one.bound >= self.best.key:
+                part.waiting.clear()
+                return None
+            if one.found is not None and one.seen is not None and one.found.cost == one.seen.floor:
+                return one.found
+            heappop(part.waiting)
+            branches = (one.branch,) if one.seen is None else self._halves(one, one.seen, part)
+            for branch in branches:
+                if not self._effort.step():
+                    return None
+                self._look(branch, one, part)
+        return None
+
+    def _look(self, branch: Branch, parent: _Open, part: _Part) -> None:
+        """Look at a branch, and remember it where it may have the best set."""
+        if branch.cores & part.useless:
+            branch = replace(branch, cores=branch.cores & ~part.useless)
+        known = part.best if part.best is not None and part.best.before(self.best) else self.best
+        seen = part.outlook.of(branch, None if known is None else known.cost, parent.bound[0])
+        if seen is None:
+            return
+        bound = max((seen.floor, -seen.ids), parent.bound)
+        if not seen.whole:
+            self._push(part, bound, branch, parent.root)
             return
         found = _Found(self._ground.cost(seen.taken), seen.taken)
-        if found.before(self._best):
-            self._best, self._better = found, True
-        if found.cost > seen.floor:
-            bound = (seen.floor, -seen.ids)
-            if parent is not None:
-                bound = max(bound, parent.bound)
-            heappush(self._waiting, _Open(bound, next(self._turn), branch, root, seen, found))
+        if found.before(known):
+            part.best = found
+            if all(len(demand.options) < 2 for demand in part.rest):  # nothing is widened
+                self._takes(found, part)
+        if found.cost == seen.floor:  # nothing in the branch is better
+            bound = max(bound, found.key)
+        self._push(part, bound, branch, parent.root, seen, found)
 
-    def _halves(self, one: _Open) -> Halves:
-        ground, branch, seen, found = self._ground, one.branch, one.seen, one.found
-        if one.root not in self._twins:
-            self._twins[one.root] = twins_of(ground, one.root, self._pinned)
-        twins = self._twins[one.root]
-        pairs = zip(found.cost, seen.floor, strict=True)
-        part = next(part for part, (cost, least) in enumerate(pairs) if cost != least)
-        reach = isinstance(ground.columns[part], Reach)
+    def _push(
+        self,
+        part: _Part,
+        bound: _Key,
+        branch: Branch,
+        root: int,
+        seen: Seen | None = None,
+        found: _Found | None = None,
+    ) -> None:
+        if self.best is None or bound < self.best.key:
+            heappush(part.waiting, _Open(bound, next(self._turn), branch, root, seen, found))
+
+    def _halves(self, one: _Open, seen: Seen, part: _Part) -> Halves:
+        ground, branch = self._ground, one.branch
+        cost = ground.cost(seen.taken)
+        if one.root not in part.twins:
+            options = [demand.options for demand in part.rest]
+            part.twins[one.root] = twins_of(ground, one.root, options)
+        twins = part.twins[one.root]
+        pairs = zip(cost, seen.floor, strict=True)
+        number = next(number for number, (cost, least) in enumerate(pairs) if cost != least)
+        reach = isinstance(ground.columns[number], Reach)
         return (
-            (reach and to_reach_more(branch, found.cores, ground, twins, seen.payable))
-            or to_use_fewer(branch, found.cores, ground, twins)
-            or to_reach_more(branch, found.cores, ground, twins, branch.cores)
+            (reach and to_reach_more(branch, seen.taken, ground, twins, seen.payable))
+            or to_use_fewer(branch, seen.taken, ground, twins)
+            or to_reach_more(branch, seen.taken, ground, twins, branch.cores)
         )

@@ -21,6 +21,7 @@ from compiler.project import (
     is_test_file,
     policy_entries,
 )
+from compiler.select import selects
 from compiler.source import Document, SourceFile, discover, read_source
 
 _ALLOWED: Final = ("PolicyTest", "NodeFacts")
@@ -97,6 +98,15 @@ def load_tests(place: Place, policy: Policy) -> Suite:
         files=reader.files,
         facts={path: tuple(nodes) for path, nodes in reader.nodes.items()},
         findings=sink.sorted(),
+    )
+
+
+def nodes_of(test: Loaded[PolicyTest], nodes: Sequence[Loaded[NodeFacts]]) -> tuple[str, ...]:
+    """Return the names of the nodes that a test selects."""
+    return tuple(
+        node.name
+        for node in nodes
+        if selects(test.model.spec.nodes, node.name, node.model.metadata.labels)
     )
 
 

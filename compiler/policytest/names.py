@@ -13,8 +13,7 @@ from compiler.diagnostics import Diagnostic
 from compiler.model.facts import NodeFacts
 from compiler.model.policytest import FindingTest, PolicyTest
 from compiler.pipeline import Compilation
-from compiler.policytest.load import Suite, facts_paths
-from compiler.policytest.worlds import nodes_of
+from compiler.policytest.load import Suite, facts_paths, nodes_of
 from compiler.resolve.lanes import lane_name
 from compiler.resolve.types import NODE_UNIT
 from compiler.suggest import nearest

@@ -19,11 +19,11 @@ from compiler.policytest.findings import (
     in_reach,
 )
 from compiler.policytest.lanes import check_lane
-from compiler.policytest.load import Suite, beside
+from compiler.policytest.load import Suite, beside, nodes_of
 from compiler.policytest.results import Broken, Case, Failure, Report, Result, merged
 from compiler.policytest.snapshot import check_snapshot, content, same_plan
 from compiler.policytest.threads import check_thread
-from compiler.policytest.worlds import World, Worlds, is_in, nodes_of
+from compiler.policytest.worlds import World, Worlds, is_in
 from compiler.words import counted
 
 _ERRORS_SHOWN: Final = 3

@@ -10,12 +10,12 @@ from compiler.decode import Loaded, check_unique
 from compiler.diagnostics import Diagnostic, Severity, Sink, Span
 from compiler.facts.validate import validate
 from compiler.lint import judge, run_rules
+from compiler.model.cluster import Rollout
 from compiler.model.facts import NodeFacts
 from compiler.model.policytest import PolicyTest
 from compiler.pipeline import Compilation, CompiledClass, compile_policy
 from compiler.policy import Policy
 from compiler.policytest.load import Suite, facts_paths
-from compiler.select import selects
 from compiler.source import Document, SourceFile
 
 
@@ -90,18 +90,12 @@ class Worlds:
             validate(node, sink)
         fixtures = {path: self._suite.files[path] for path in paths}
         files = {**self._policy.files, **fixtures}
-        world = _world(replace(self._policy, nodes=tuple(nodes)), list(sink), files)
+        spec = self._policy.project.spec.model_copy(update={"rollout": Rollout()})
+        project = self._policy.project.model_copy(update={"spec": spec})  # its steps name own nodes
+        policy = replace(self._policy, nodes=tuple(nodes), project=project)
+        world = _world(policy, list(sink), files)
         unused = engine_codes.UNUSED_SUPPRESSION.id
         return replace(world, findings=tuple(d for d in world.findings if d.code != unused))
-
-
-def nodes_of(test: Loaded[PolicyTest], nodes: Sequence[Loaded[NodeFacts]]) -> tuple[str, ...]:
-    """Return the names of the nodes that a test selects."""
-    return tuple(
-        node.name
-        for node in nodes
-        if selects(test.model.spec.nodes, node.name, node.model.metadata.labels)
-    )
 
 
 def is_in(span: Span, document: Document) -> bool:

@@ -6,11 +6,10 @@ a finding in one is a defect of tierc.  What is read is immutable and kept for t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from types import MappingProxyType
 from typing import Final, TypeVar
 
 from compiler.decode import Loaded, decode
@@ -50,14 +49,63 @@ class StageMatch:
     route: Route
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Documents(Mapping[str, Loaded[M]]):
+    """The files of one kind by name: most policies need few of them."""
+
+    folder: str
+    names: tuple[str, ...]
+    model: type[M]
+
+    def __getitem__(self, name: str) -> Loaded[M]:
+        if name not in self.names:
+            raise KeyError(name)
+        return _load(f"{self.folder}/{name}.yaml", self.model)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+class Profiles(Mapping[str, Loaded[EngineProfile]]):
+    """The built-in engine profiles, overlaid by the user's of the same name.
+
+    Attributes:
+        own: the user's, by name.
+    """
+
+    def __init__(self, own: Mapping[str, Loaded[EngineProfile]]) -> None:
+        self.own: Final = {name: own[name] for name in sorted(own)}
+        self._builtin: Final = builtin_profiles()
+
+    def __getitem__(self, name: str) -> Loaded[EngineProfile]:
+        return self.own[name] if name in self.own else self._builtin[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.own or name in self._builtin
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._builtin, *self.own)))
+
+    def __len__(self) -> int:
+        return len({*self._builtin, *self.own})
+
+
+@cache
 def builtin_profiles() -> Mapping[str, Loaded[EngineProfile]]:
-    """Return the built-in engine profiles by name."""
-    return _profiles()
+    """Return the built-in engine profiles by name; each is read when it is asked for."""
+    return _Documents("profiles", ENGINES, EngineProfile)
 
 
+@cache
 def builtin_groups() -> Mapping[str, Loaded[WorkloadGroup]]:
-    """Return the built-in workload groups by name."""
-    return _groups()
+    """Return the built-in workload groups by name; each is read when it is asked for."""
+    return _Documents("profiles/groups", GROUPS, WorkloadGroup)
 
 
 def builtin_ladder() -> Loaded[TierLadder]:
@@ -140,20 +188,6 @@ def _names() -> tuple[str, ...]:
     return (
         *(f"profiles/{name}.yaml" for name in (*ENGINES, "ladder")),
         *(f"profiles/groups/{name}.yaml" for name in GROUPS),
-    )
-
-
-@cache
-def _profiles() -> Mapping[str, Loaded[EngineProfile]]:
-    return MappingProxyType(
-        {name: _load(f"profiles/{name}.yaml", EngineProfile) for name in ENGINES}
-    )
-
-
-@cache
-def _groups() -> Mapping[str, Loaded[WorkloadGroup]]:
-    return MappingProxyType(
-        {name: _load(f"profiles/groups/{name}.yaml", WorkloadGroup) for name in GROUPS}
     )
 
 

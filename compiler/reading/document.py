@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, Union
 
@@ -67,20 +67,49 @@ class Place:
         return None
 
 
-class Marks(Mapping[Route, Mark]):
-    """The marks of a document by route; ``()`` is the document itself."""
+_FORGOTTEN: Final[dict[str, Place]] = {}
+"""What stands for children that were forgotten; told by identity."""
 
-    __slots__ = ("_path", "_root")
+
+class Marks(Mapping[Route, Mark]):
+    """The marks of a document by route; ``()`` is the document itself.
+
+    They take more memory than the data, and most are never asked for: those of documents in which
+    nothing is wrong may be forgotten and are then read again when one is asked for.
+    """
+
+    __slots__ = ("_again", "_forgetful", "_path", "_root")
 
     def __init__(self, path: str, root: Place) -> None:
         self._path = path
         self._root = root
+        self._again: Callable[[], Marks] | None = None
+        self._forgetful = False
+
+    def read_again_by(self, again: Callable[[], Marks]) -> None:
+        """Say how to make the same marks anew."""
+        self._again = again
+
+    def forget(self, depth: int) -> None:
+        """Forget what is deeper than ``depth`` steps, if it can be read again."""
+        if self._again is not None:
+            self._forgetful = True
+            _forget(self._root, depth)
+
+    def _whole(self) -> Place:
+        if self._forgetful and self._again is not None:
+            self._root = self._again()._root
+            self._forgetful = False
+        return self._root
 
     def _find(self, route: Route) -> Place | None:
         place: Place | None = self._root
         for step in route:
             if place is None:
                 break
+            if place.children is _FORGOTTEN:
+                self._whole()
+                return self._find(route)
             place = place.child(step)
         return place
 
@@ -95,7 +124,7 @@ class Marks(Mapping[Route, Mark]):
         return Mark(key, _span(self._path, place.value), place.text)
 
     def __iter__(self) -> Iterator[Route]:
-        return _routes((), self._root)
+        return _routes((), self._whole())
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -139,6 +168,14 @@ class Document:
         mark = self._mark(route)
         return mark.text if mark is not None else None
 
+    def forget_places(self, depth: int) -> None:
+        """Give back the memory of places deeper than ``depth`` steps.
+
+        They are read again from the text when one is asked for.
+        """
+        if isinstance(self.marks, Marks):
+            self.marks.forget(depth)
+
     @property
     def kind(self) -> str | None:
         """The document's ``kind``, if it is a text."""
@@ -153,6 +190,9 @@ class Document:
         return name if isinstance(name, str) else None
 
     def _mark(self, route: Sequence[str | int]) -> Mark | None:
+        whole = self.marks.get(tuple(route))
+        if whole is not None:  # as nearly always
+            return whole
         known: Route = ()
         for step in route:
             longer = (*known, step)
@@ -200,6 +240,17 @@ class SourceFile:
 def _span(path: str, position: Position) -> Span:
     line, col, end_line, end_col = position
     return Span(path, line + 1, col + 1, end_line + 1, end_col + 1)
+
+
+def _forget(place: Place, depth: int) -> None:
+    if not place.children:
+        return
+    if depth == 0:
+        place.children = _FORGOTTEN
+        return
+    below = place.children.values() if isinstance(place.children, dict) else place.children
+    for child in below:
+        _forget(child, depth - 1)
 
 
 def _routes(route: Route, place: Place) -> Iterator[Route]:

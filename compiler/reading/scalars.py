@@ -84,6 +84,8 @@ def resolve(text: str) -> tuple[Scalar, Doubt | None]:
         return text, None
     if text in _PLAIN:
         return _PLAIN[text], None
+    if text and text[0].isalpha():  # no number: they begin with a digit, a sign or a point
+        return text, _doubt(text)
     if _INT.fullmatch(text):
         value = int(text) if len(text) <= _MAX_DIGITS else None
         if value is None or not INT_MIN <= value <= INT_MAX:

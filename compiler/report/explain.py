@@ -108,6 +108,7 @@ def render_node(answer: NodeAnswer) -> str:
     lines.append("units")
     lines += table(answer.units, indent=2)
     for title, rows in (
+        ("interrupts", answer.irqs),
         ("degradations", answer.degradations),
         ("left out", answer.left_out),
         ("not emitted", answer.skipped),

@@ -15,6 +15,7 @@ from compiler.resolve.bind import bind
 from compiler.resolve.checks import check_policy
 from compiler.resolve.complete import complete
 from compiler.resolve.expand import expand
+from compiler.resolve.interrupts import claims_of
 from compiler.resolve.lanes import lane_name, lanes_of, wants_leftovers
 from compiler.resolve.overlap import Candidate, Outcome, rank
 from compiler.resolve.tiers import UnitTier, check_above, intent_orders, unit_tiers
@@ -59,7 +60,8 @@ def resolve(
     placed = _lane_tiers(own, units, rules)
     lanes = lanes_of(policy, [i for i in intents if i.name in placed], node, placed, orders, sink)
     reasons = {why: span for e in expansions for why, span in e.reasons.items()}
-    return Resolution(units, rules, lanes, reasons)
+    irqs = claims_of(intents, node, _claim_tiers(policy, expansions, placed), orders, sink)
+    return Resolution(units, rules, lanes, reasons, irqs)
 
 
 def _intent_tiers(
@@ -95,6 +97,17 @@ def _lane_tiers(
             name = intent[rule.lane_unit]
             out[name] = min(out[name], tier[rule.tier_unit])
     return out
+
+
+def _claim_tiers(
+    policy: Policy, expansions: Sequence[Expansion], placed: Mapping[str, int]
+) -> dict[str, int]:
+    """Return the tier of each intent, also of one that speaks of units of the node alone."""
+    normal = policy.ladder.normal
+    of_node = {
+        e.intent.name: min((ask.tier for _, ask in e.node_asks), default=normal) for e in expansions
+    }
+    return {**of_node, **placed}
 
 
 def _outcome(draft: UnitDraft, tier: UnitTier, orders: Mapping[str, int]) -> Outcome:

@@ -14,16 +14,14 @@ from compiler.plan import Condition
 from compiler.policy import Policy
 from compiler.resolve.pods import pods_text
 from compiler.resolve.types import NODE_UNIT, Expansion, Matcher, UnitDraft
+from compiler.topology import pods_root_of
 
 PODS = "@pods"
 
 
 def pods_root(facts: NodeFacts) -> str | None:
     """Return the cgroup below which the node's pods live, the operator's word first."""
-    spec = facts.spec
-    if spec.overrides.pods_root is not None:
-        return spec.overrides.pods_root
-    return spec.kubelet.pods_root if spec.kubelet is not None else None
+    return pods_root_of(facts.spec)
 
 
 def bind(

@@ -11,9 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from compiler.codes import resolution as codes
-from compiler.decode import Loaded
 from compiler.diagnostics import Diagnostic, Related, Sink
-from compiler.model.intent import Intent
 from compiler.plan import Condition
 from compiler.resolve.conditions import (
     condition_both,
@@ -38,16 +36,12 @@ def complete(
     Matchers of units of which their intent says nothing at all (stages a protection leaves out,
     without a lane) make no rule: they would only take threads from rules that say something.
     """
-    spoken = [
-        c
-        for c in ranked
-        if c.unit.intent is None or outcomes[c.unit.name][::2] != (None, None)  # tier, cpus
-    ]
+    spoken = [c for c in ranked if c.unit.intent is None or not outcomes[c.unit.name].says_nothing]
     if len(spoken) > MAX_COMPARED:
         return tuple(_own(c) for c in spoken)
     _demoted_nodes(spoken, tiers, sink)
     spoken = _raised(spoken, tiers)
-    givers = [c for c in spoken if _only_places(c.unit.intent)]
+    givers = [c for c in spoken if c.only_places]
     joint: dict[int, list[ResolvedRule]] = {}
     for place, rule in _joint(spoken, givers, outcomes):
         joint.setdefault(place, []).append(rule)
@@ -66,13 +60,6 @@ def _own(candidate: Candidate) -> ResolvedRule:
     return ResolvedRule(
         unit.name, candidate.matcher, unit.precedence, unit.builtin, unit.name, unit.name
     )
-
-
-def _only_places(intent: Loaded[Intent] | None) -> bool:
-    if intent is None:
-        return False
-    spec = intent.model.spec
-    return spec.protect is None and spec.demote is None and spec.keep is None
 
 
 def _raised(ranked: Sequence[Candidate], tiers: Mapping[str, UnitTier]) -> list[Candidate]:

@@ -6,6 +6,8 @@ told from one sample text or from the ends of a pattern, before any automaton is
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -62,13 +64,14 @@ class _Sight(NamedTuple):
 @lru_cache(maxsize=16384)
 def _sight(field: str, text: str) -> _Sight:
     pattern = parse_field(field, text)
+    if isinstance(pattern, Glob):
+        shape = pattern.shape
+        return _Sight(shape.head, shape.tail, b"", shape.sample)
     try:
         found = pattern_example(pattern)
     except PatternTooComplex:
         found = None
     sample = None if found is None else found.encode("utf-8", "surrogateescape")
-    if isinstance(pattern, Glob):
-        return _Sight(pattern.shape.head, pattern.shape.tail, b"", sample)
     return _Sight(_anchored(text), b"", pattern.literal or b"", sample)
 
 
@@ -188,12 +191,57 @@ def condition_both(one: Condition, other: Condition) -> Condition | None:
 @lru_cache(maxsize=64)
 def narrower_pairs(rows: tuple[Texts, ...]) -> tuple[tuple[int, int], ...]:
     """Return every (narrow, wide) pair of places where the first is strictly contained."""
-    return tuple(
+    found = [
         (i, j)
-        for i, narrow in enumerate(rows)
         for j, wide in enumerate(rows)
-        if i != j and texts_contain(wide, narrow) and not texts_contain(narrow, wide)
-    )
+        for i in _maybe_within(wide, rows)
+        if i != j and texts_contain(wide, rows[i]) and not texts_contain(rows[i], wide)
+    ]
+    return tuple(sorted(found))
+
+
+def _maybe_within(wide: Texts, rows: tuple[Texts, ...]) -> Iterator[int]:
+    """Yield the places of rows that may be within ``wide``: few, where it begins like few.
+
+    What is contained has a text in each field that ``wide`` has one in, and there a sample that
+    begins as all that ``wide`` takes.
+    """
+    place = next((k for k, text in enumerate(wide) if text is not None), None)
+    field = "pods" if place is None else FIELDS[place]
+    if place is None or field == "pods":
+        yield from range(len(rows))
+        return
+    text = wide[place]
+    assert text is not None
+    head = _sight(field, text).head
+    samples, unknown = _by_sample(field, place, rows)
+    yield from unknown
+    at = bisect_left(samples, (head, -1))
+    while at < len(samples) and samples[at][0].startswith(head):
+        yield samples[at][1]
+        at += 1
+
+
+@lru_cache(maxsize=16)
+def _by_sample(
+    field: str, place: int, rows: tuple[Texts, ...]
+) -> tuple[list[tuple[bytes, int]], list[int]]:
+    """Return (sample, place) of the rows that have the field, sorted; and those without a sample.
+
+    A row with the very text of another is contained whatever the samples say, and has its sample.
+    """
+    samples: list[tuple[bytes, int]] = []
+    unknown: list[int] = []
+    for i, row in enumerate(rows):
+        text = row[place]
+        if text is None:
+            continue
+        sample = _sight(field, text).sample
+        if sample is None:
+            unknown.append(i)
+        else:
+            samples.append((sample, i))
+    return sorted(samples), unknown
 
 
 def witness(a: Condition, b: Condition) -> Texts | None:

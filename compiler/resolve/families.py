@@ -8,7 +8,7 @@ and *spans* them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from compiler.codes import resolution as codes
@@ -85,15 +85,19 @@ def divide(
             return lane  # it is refused for what is not known
         places += tuple(Locality(device_suffix(id), CpuSet(), (id,)) for id in found.nowhere)
     users = [user for user in users if user.gpus]
-    if len(places) < 2 or not users:
+    if not users:
         return lane
+    if len(places) < 2:  # what is unknown is said of the lane as placed
+        alone = replace(found, unknown=())
+        return replace(lane, notes=_strays(lane, alone)) if places else lane
     lane = replace(lane, notes=_strays(lane, found))
     wide = [u for u in users if u.width > max(u.gpus_in(place) for place in places)]
     if wide and hard:
         lane = replace(lane, unmet=tuple(_too_wide(lane, user, places) for user in wide))
     if wide or any(user.takes_all for user in users):
-        # One cache holds no cores of two localities: what must be in one cannot span.
-        return lane if "same-llc" in lane.require else _spanning(lane, places, topology)
+        if "same-llc" in lane.require:  # what must be in one cache cannot be divided
+            return replace(lane, notes=(*lane.notes, *_undivided(lane, places, topology)))
+        return _spanning(lane, places, topology)
     if hard:
         for user in users:
             _warn_of_whole(lane, user, places, sink)
@@ -170,6 +174,24 @@ def _strays(lane: ResolvedLane, found: Localities) -> tuple[Degradation, ...]:
     return tuple(
         Degradation(about=lane.name, kind="gpu-local", message=f"{text}; no part of it is there")
         for text in texts
+    )
+
+
+def _undivided(
+    lane: ResolvedLane, places: Sequence[Locality], topology: Topology
+) -> Iterator[Degradation]:
+    """Say that a lane is in one cache, and so not near all of its GPUs."""
+    overlap = any(all(llc & place.cpus for place in places) for llc in topology.llcs)
+    if overlap or lane.max == 1:  # one cache may be near all, one core never is
+        return
+    names = listed([place.suffix for place in places])
+    yield Degradation(
+        about=lane.name,
+        kind="not-divided",
+        message=(
+            f"its GPUs are in several localities ({names}), and no last-level cache has cores "
+            "near all of them: as same-llc is required, it has no cores near some"
+        ),
     )
 
 

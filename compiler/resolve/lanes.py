@@ -20,6 +20,7 @@ from compiler.resolve.types import Decided, Defined, ResolvedLane
 from compiler.resolve.values import Size, decide, size_text
 from compiler.select import selects
 from compiler.topology import Topology, topology_of
+from compiler.words import natural
 
 PLACING: frozenset[str] = frozenset(
     ("gpu-local", "nic-local", "same-llc", "performance", "efficiency", "whole-cores", "isolated")
@@ -140,7 +141,7 @@ def _lane(
         ),
         prefer=tuple(w for w in prefer if w not in require),
         require=require,
-        devices=tuple(sorted(frozenset[str]().union(*(user.gpus for user in users)))),
+        devices=tuple(sorted({gpu for user in users for gpu in user.gpus}, key=natural)),
         intents=tuple(sorted(i.name for i in joined)),
         span=lane_span(best),
     )

@@ -25,7 +25,7 @@ class Locality:
     of its first GPU where the CPUs are none of these."""
     cpus: CpuSet
     gpus: tuple[str, ...]
-    """Ids, sorted."""
+    """Ids, ``gpu2`` before ``gpu10``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,10 @@ def localities_of(topology: Topology, gpus: Collection[str]) -> Localities:
     nowhere = sets.pop(CpuSet(), [])
     known: list[Locality] = []
     for cpus in sorted(sets, key=lambda cpus: (cpus.lowest, cpus.mask)):
-        ids = sorted(sets[cpus])
+        ids = sets[cpus]
         suffix = _free(_suffix(topology, cpus, ids[0]), [one.suffix for one in known])
         known.append(Locality(suffix, cpus, tuple(ids)))
-    return Localities(tuple(known), tuple(sorted(nowhere)), tuple(sorted(unknown)))
+    return Localities(tuple(known), tuple(nowhere), tuple(unknown))
 
 
 def device_suffix(id: str) -> str:

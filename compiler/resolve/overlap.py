@@ -65,6 +65,14 @@ class Candidate:
             tuple(FIELDS.index(name) for name in fields),
         )
 
+    @cached_property
+    def only_places(self) -> bool:
+        """Whether its intent leaves the tier open for all its units."""
+        if self.unit.intent is None:
+            return False
+        spec = self.unit.intent.model.spec
+        return spec.protect is None and spec.demote is None and spec.keep is None
+
     @property
     def intent(self) -> str:
         """Name of the intent, or of the node unit."""
@@ -110,6 +118,11 @@ class Outcome(NamedTuple):
     order: int
     cpus: str | None
     """In words: ``lane chat``, ``the leftovers``; None: nothing."""
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether it leaves both open: it makes no rule, and takes no thread from others."""
+        return self.tier is None and self.cpus is None
 
 
 def user_place(candidate: Candidate) -> Span:

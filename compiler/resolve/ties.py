@@ -10,6 +10,7 @@ from compiler.codes import resolution as codes
 from compiler.diagnostics import Diagnostic, Related, Sink
 from compiler.resolve.conditions import (
     Texts,
+    condition_both,
     in_words,
     takes,
     texts_contain,
@@ -46,7 +47,9 @@ def find_ties(
     """
     if len(ranked) > MAX_COMPARED:
         return
-    claims = [c for c in ranked if c.unit.intent is not None]
+    claims = [
+        c for c in ranked if c.unit.intent is not None and not outcome[c.unit.name].says_nothing
+    ]
     ties = _pairs(claims, outcome)
     reported: set[tuple[str, str]] = set()
     joined = 0
@@ -111,7 +114,7 @@ def _joining(
         mine = outcome[candidate.unit.name]
         others = [(m, outcome[m.unit.name]) for m in found]
         if all(
-            mine == said or not _differ(mine, said) or _tied(candidate, member, mine, said)
+            not _differ(mine, said) or _tied(candidate, member, mine, said)
             for member, said in others
         ):
             found.append(candidate)
@@ -120,12 +123,9 @@ def _joining(
 
 def _differ(one: Outcome, other: Outcome) -> bool:
     """Tell whether it matters which of the two has a thread."""
-    if one.tier is not None and other.tier is not None:
-        return one != other
-    if one.cpus is not None and other.cpus is not None:
+    if one.tier is None and other.tier is None:
         return one.cpus != other.cpus
-    # one leaves the tier open, the other the CPUs: they complete each other where that can be said
-    return True
+    return one != other
 
 
 def _tied(one: Candidate, other: Candidate, a: Outcome, b: Outcome) -> bool:
@@ -135,8 +135,16 @@ def _tied(one: Candidate, other: Candidate, a: Outcome, b: Outcome) -> bool:
     over, under = texts_contain(one.texts, other.texts), texts_contain(other.texts, one.texts)
     if over != under:
         return False  # one is strictly narrower, and goes first
-    completes = None in (a.tier, b.tier) and None in (a.cpus, b.cpus)
-    return not (completes and over)
+    if None not in (a.tier, b.tier) or (None not in (a.cpus, b.cpus) and a.cpus != b.cpus):
+        return True
+    # One leaves the tier open, and they agree on the CPUs or one leaves them open: they complete
+    # each other where their patterns are equal, or a rule can be written for what both take.
+    giver = one if a.tier is None else other
+    return not over and not (giver.only_places and _joinable(one, other))
+
+
+def _joinable(one: Candidate, other: Candidate) -> bool:
+    return condition_both(one.matcher.condition, other.matcher.condition) is not None
 
 
 def _finding(
@@ -184,16 +192,18 @@ def _clash(one: Outcome, other: Outcome, tier_name: Callable[[int], str]) -> str
             return f"tiers {tier_name(one.tier)} and {tier_name(other.tier)}"
         if one.order != other.order:
             return f"different places in the order of tier {tier_name(one.tier)}"
-    elif one.cpus is None or other.cpus is None:
+    elif one.tier != other.tier and (one.cpus == other.cpus or None in (one.cpus, other.cpus)):
         tier = one.tier if one.tier is not None else other.tier
         said = f"tier {tier_name(tier)}" if tier is not None else "no tier"
-        return f"{said} from one and {one.cpus or other.cpus} from the other"
+        rest = "no tier" if one.cpus == other.cpus else one.cpus or other.cpus
+        return f"{said} from one and {rest} from the other"
     return f"{one.cpus or 'no lane'} and {other.cpus or 'no lane'}"
 
 
 def _clashes(names: Sequence[str], said: Sequence[Outcome], tier_name: Callable[[int], str]) -> str:
     """Say who of several says what: their tiers where these differ, else their CPUs."""
     tiers = {outcome.tier for outcome in said}
+    cpus = {outcome.cpus for outcome in said}
     if len(tiers) == 1 and len({outcome.order for outcome in said}) > 1:
         (tier,) = tiers
         if tier is not None:
@@ -202,6 +212,8 @@ def _clashes(names: Sequence[str], said: Sequence[Outcome], tier_name: Callable[
     for name, outcome in zip(names, said, strict=True):
         if len(tiers) > 1 and outcome.tier is not None:
             word = f"tier {tier_name(outcome.tier)}"
+        elif len(tiers) > 1 and len(cpus) == 1:
+            word = "no tier"
         else:
             word = outcome.cpus or "no lane"
         of.setdefault(word, []).append(name)

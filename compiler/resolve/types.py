@@ -208,6 +208,31 @@ class ResolvedLane:
 
 
 @dataclass(frozen=True)
+class IrqClaim:
+    """What one intent says of the interrupts of the devices it uses."""
+
+    intent: Loaded[Intent]
+    where: Literal["lane", "housekeeping", "leave"]
+    written: bool
+    """Whether the intent has ``irqs``; else it is the default."""
+    lane: str | None
+    """Lane, or family of lanes, that its units live in."""
+    gpus: frozenset[str]
+    """Ids of the GPUs it is about."""
+    nics: bool
+    """Whether it is about the NICs near its lane, too."""
+    tier: int
+    """Highest tier among the intent's units."""
+    order: int
+    """Order inside the tier."""
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """Sorts the claims on one device; equal ones have equal standing."""
+        return (self.tier, self.order, -self.intent.model.spec.precedence)
+
+
+@dataclass(frozen=True)
 class Resolution:
     """What the intents mean together on one class of nodes."""
 
@@ -215,6 +240,8 @@ class Resolution:
     rules: tuple[ResolvedRule, ...]
     lanes: tuple[ResolvedLane, ...]
     reasons: Mapping[str, Span]
+    irqs: tuple[IrqClaim, ...] = ()
+    """What intents say of interrupts, those that win first."""
 
     def unit(self, name: str) -> ResolvedUnit:
         """Return the unit of that name.

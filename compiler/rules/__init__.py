@@ -26,11 +26,13 @@ from compiler.rules import (
     nccl_names,
     needless_precedence,
     no_such_title,
+    option_without_target,
     pods_without_namespace,
     polling_on_idle_node,
     rank_in_comm,
     regex_in_glob,
     repeated_intent,
+    rollout_unknown_node,
     selects_no_node,
     shadowed,
     sleep_knob_on_saturated,
@@ -75,5 +77,7 @@ RULES: Final[tuple[Rule, ...]] = (
     enforce_selects_no_node.RULE,
     low_tier_in_lane.RULE,
     more_ranks_than_gpus.RULE,
+    rollout_unknown_node.RULE,
+    option_without_target.RULE,
 )
 """All rules, by code."""

@@ -232,11 +232,7 @@ def _void(row: Match, engine: str, version: str) -> _Title | None:
 
 def _users(policy: Policy) -> list[Loaded[EngineProfile]]:
     builtin = builtin_profiles()
-    return [
-        p
-        for name, p in sorted(policy.profiles.items())
-        if name in builtin and p is not builtin[name]
-    ]
+    return [p for name, p in policy.profiles.own.items() if name in builtin]
 
 
 RULE: Final = Rule(CODE, check)

@@ -48,7 +48,10 @@ class _Line:
         return self.tier is not None and self.tier > ladder.normal
 
     def takes(self, thread: SystemThread, *, sure: bool) -> bool:
-        return all(takes(condition, thread, sure=sure) for condition in self.conditions)
+        for condition in self.conditions:  # noqa: SIM110 - asked of every line for every thread
+            if not takes(condition, thread, sure=sure):
+                return False
+        return True
 
 
 def demotions(compilation: Compilation, threads: Sequence[SystemThread]) -> Iterator[Demotion]:
@@ -95,18 +98,27 @@ def _of_lines(
 ) -> Iterator[Demotion]:
     # Another demotion that goes first hides nothing: it may be corrected before this one.
     spared = [not line.demotes(ladder) for line in lines]
+    met = {
+        i: [thread for thread in threads if line.takes(thread, sure=True)]
+        for i, line in enumerate(lines)
+        if line.intent is not None and not spared[i]
+    }
+    if not any(met.values()):  # as nearly always, and what follows takes longer
+        return
+    places = {i: place_of(intent, lines[i].matcher) for i in met if (intent := lines[i].intent)}
+    wanted = {places[i] for i, some in met.items() if some}
     found: dict[Span, tuple[_Line, Loaded[Intent], set[SystemThread]]] = {}
-    for i, line in enumerate(lines):
-        if line.intent is None or spared[i]:
+    for i, place in places.items():
+        line = lines[i]
+        if place not in wanted or line.intent is None:
             continue
         if _takes_all(line.intent, line.matcher):
             continue  # another rule's finding
-        place = place_of(line.intent, line.matcher)
         taken = found.setdefault(place, (line, line.intent, set()))[2]
-        for thread in threads:
-            if thread in taken or not line.takes(thread, sure=True):
-                continue
-            if not any(lines[j].takes(thread, sure=False) for j in range(i) if spared[j]):
+        for thread in met[i]:
+            if thread not in taken and not any(
+                lines[j].takes(thread, sure=False) for j in range(i) if spared[j]
+            ):
                 taken.add(thread)
     for place, (line, intent, taken) in found.items():
         if taken and line.tier is not None:

@@ -35,6 +35,8 @@ KNOWN: Final = (
     SystemThread("systemd", "init.scope", "/sbin/init"),
     _service("sshd", "ssh", "sshd: /usr/sbin/sshd -D [listener] 0 of 10-100 startups"),
     _service("sshd", "sshd", "sshd: /usr/sbin/sshd -D [listener] 0 of 10-100 startups"),
+    _service("sshd-session", "ssh", "sshd-session: root [priv]"),
+    _service("sshd-session", "sshd", "sshd-session: root [priv]"),
     _service("kubelet", "kubelet", "/usr/bin/kubelet --config=/var/lib/kubelet/config.yaml"),
     SystemThread(
         "kubelet", "runtime.slice/kubelet.service", "/usr/bin/kubelet --config /etc/kubernetes"
@@ -42,10 +44,20 @@ KNOWN: Final = (
     _service("containerd", "containerd", "/usr/bin/containerd"),
     SystemThread("containerd", "runtime.slice/containerd.service", "/usr/bin/containerd"),
     _service("dockerd", "docker", "/usr/bin/dockerd -H fd://"),
+    _service(
+        "cri-dockerd", "cri-docker", "/usr/bin/cri-dockerd --container-runtime-endpoint fd://"
+    ),
     _service("crio", "crio", "/usr/bin/crio"),
     _service("k3s-server", "k3s", "/usr/local/bin/k3s server"),
     _service("k3s-agent", "k3s-agent", "/usr/local/bin/k3s agent"),
+    _service("rke2", "rke2-server", "/usr/local/bin/rke2 server"),
+    _service("rke2", "rke2-agent", "/usr/local/bin/rke2 agent"),
+    _service("k0s", "k0scontroller", "/usr/local/bin/k0s controller --config=/etc/k0s/k0s.yaml"),
+    _service("k0s", "k0sworker", "/usr/local/bin/k0s worker --token-file=/etc/k0s/token"),
     _service("kubelite", "snap.microk8s.daemon-kubelite", "/snap/microk8s/current/kubelite"),
+    _service(
+        "containerd", "snap.microk8s.daemon-containerd", "/snap/microk8s/current/bin/containerd"
+    ),
     _service(
         "dbus-daemon",
         "dbus",
@@ -58,8 +70,8 @@ KNOWN: Final = (
     _service("systemd-network", "systemd-networkd", "/usr/lib/systemd/systemd-networkd"),
     _service("systemd-resolve", "systemd-resolved", "/usr/lib/systemd/systemd-resolved"),
 )
-"""User processes whose cgroup is known: the defaults of Debian, Fedora, k3s, MicroK8s, and the
-slice ``runtime.slice`` that managed Kubernetes nodes use.  Most important first."""
+"""User processes whose cgroup is known: the defaults of Debian, Fedora, k3s, RKE2, k0s, MicroK8s,
+and the slice ``runtime.slice`` that managed Kubernetes nodes use.  Most important first."""
 
 KERNEL: Final = tuple(
     SystemThread(name, kernel=True)
@@ -107,15 +119,15 @@ def takes(condition: Condition, thread: SystemThread, *, sure: bool) -> bool:
         return _matches("kthread", condition.kthread, thread.comm)
     if sure and not thread.sure and (condition.cgroup or condition.cmdline) is not None:
         return False
-    return all(
-        text is None or _matches(name, text, value)
-        for name, text, value in (
-            ("comm", condition.comm, thread.comm),
-            ("leader_comm", condition.leader_comm, thread.comm),
-            ("cgroup", condition.cgroup, thread.cgroup),
-            ("cmdline", condition.cmdline, thread.cmdline),
-        )
-    )
+    for name, text, value in (
+        ("comm", condition.comm, thread.comm),
+        ("leader_comm", condition.leader_comm, thread.comm),
+        ("cgroup", condition.cgroup, thread.cgroup),
+        ("cmdline", condition.cmdline, thread.cmdline),
+    ):
+        if text is not None and not _matches(name, text, value):
+            return False
+    return True
 
 
 @lru_cache(maxsize=65536)

@@ -44,7 +44,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from compiler.diagnostics import Code, Diagnostic, Related, Severity
-from compiler.explain import describe_condition
 from compiler.pipeline import Compilation, CompiledClass
 from compiler.rules.outcomes import Line, lines_of, taker_of
 from compiler.rules.rule import Rule, on, place_of
@@ -78,6 +77,8 @@ def _is_written(line: Line) -> bool:
 
 
 def _finding(line: Line, taker: Line) -> Diagnostic:
+    from compiler.explain import describe_condition  # noqa: PLC0415 - for those who have one
+
     assert line.intent is not None
     assert taker.intent is not None
     who = taker.intent.name

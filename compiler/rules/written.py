@@ -13,7 +13,6 @@ from compiler.model.intent import Intent, Match, Workload
 from compiler.model.profile import ProfileMatch
 from compiler.patterns import CmdlineRegex, Glob, PatternTooComplex, contains
 from compiler.policy import Policy
-from compiler.profiles import builtin_profiles
 from compiler.source import Route
 
 NAME_KEYS: Final = ("comm", "leaderComm", "kthread")
@@ -67,10 +66,7 @@ def written(policy: Policy) -> Iterator[Written]:
     for intent in policy.intents:
         for i, item in enumerate(intent.model.spec.workload.match or ()):
             yield Written(intent, ("spec", "workload", "match", i), item, intent=intent)
-    builtin = builtin_profiles()
-    for name, profile in sorted(policy.profiles.items()):
-        if profile is builtin.get(name):
-            continue
+    for profile in policy.profiles.own.values():
         for stage, known in profile.model.spec.stages.items():
             for i, row in enumerate(known.match):
                 yield Written(profile, ("spec", "stages", stage, "match", i), row, stage=stage)

@@ -18,6 +18,7 @@ from compiler.safety.bands import (
     check_units,
 )
 from compiler.safety.families import check_families, check_member_bands
+from compiler.safety.interrupts import check_irqs
 from compiler.safety.lanes import check_kept_out, check_lanes, check_lanes_apart
 from compiler.safety.machine import check_cores, check_fingerprint, check_online
 from compiler.safety.node_software import check_node_software
@@ -51,6 +52,7 @@ INVARIANTS: Final[tuple[Check, ...]] = (
     check_rules,
     check_member_bands,
     check_tiers,
+    check_irqs,
     check_node_software,
 )
 """Every invariant, in the order in which they are reported."""

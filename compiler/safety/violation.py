@@ -24,6 +24,8 @@ class Violation:
     process: str = ""
     """Name of the process it is about, where it is one, with its cgroup and tier."""
     cgroup: str = ""
+    command: str = ""
+    """Its command line, where it matters how it is started."""
     tier: str = ""
 
     @property

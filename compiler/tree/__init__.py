@@ -10,9 +10,10 @@ from compiler.tree.check import CheckReport, Difference, check_tree
 from compiler.tree.errors import TreeError
 from compiler.tree.listing import MANIFEST, PROVENANCE, manifest
 from compiler.tree.planning import Scope, everything
-from compiler.tree.write import WriteReport, write_tree
+from compiler.tree.write import LOCK_TIMEOUT, WriteReport, write_tree
 
 __all__ = [
+    "LOCK_TIMEOUT",
     "MANIFEST",
     "PROVENANCE",
     "CheckReport",

@@ -99,17 +99,21 @@ def encode(content: Manifest) -> Artifact:
     return json_artifact(MANIFEST, body)
 
 
-def read(root: Path) -> Manifest | None:
-    """Return the manifest of the tree at ``root``; None when it is missing or not ours at all.
+def read_provenance(root: Path) -> bytes | None:
+    """Return the content of ``provenance.json``; None when there is no such file of usual size.
 
     Raises:
-        TreeError: it is ours and cannot be trusted.
         OSError: it cannot be read.
     """
-    path = root / MANIFEST
+    data = _read(root / PROVENANCE)
+    return data if data is not None and len(data) <= _MAX_BYTES else None
+
+
+def _read(path: Path) -> bytes | None:
+    """Return a regular file's content, one byte more than we accept at most; None: no file."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:
         if path.is_symlink():
@@ -119,7 +123,20 @@ def read(root: Path) -> Manifest | None:
         os.close(fd)
         return None
     with open(fd, "rb") as file:
-        data = file.read(_MAX_BYTES + 1)
+        return file.read(_MAX_BYTES + 1)
+
+
+def read(root: Path) -> Manifest | None:
+    """Return the manifest of the tree at ``root``; None when it is missing or not ours at all.
+
+    Raises:
+        TreeError: it is ours and cannot be trusted.
+        OSError: it cannot be read.
+    """
+    path = root / MANIFEST
+    data = _read(path)
+    if data is None:
+        return None
     if len(data) > _MAX_BYTES:
         raise _invalid(path, f"is over {_MAX_BYTES >> 20} MiB")
     try:

@@ -112,7 +112,7 @@ def make_plan(root: Path, artifacts: Iterable[Artifact], plan_version: int, scop
         old = Manifest(plan_version, {})
 
     carried = {path: entry for path, entry in old.files.items() if not scope(path)}
-    listed = {path: Entry.of(a) for path, a in new.items() if path != PROVENANCE}
+    listed = _entries(a for a in new.values() if a.path != PROVENANCE)
     # What an interrupted build left outside our scope is still not known to be whole.
     incomplete = old.incomplete and bool(carried)
     content = Manifest(plan_version, {**carried, **listed}, incomplete)
@@ -121,6 +121,18 @@ def make_plan(root: Path, artifacts: Iterable[Artifact], plan_version: int, scop
     if carried and PROVENANCE not in new:
         keep.add(PROVENANCE)
     return _Planner(root, found, old, new, keep).plan(exists, content)
+
+
+def _entries(artifacts: Iterable[Artifact]) -> dict[str, Entry]:
+    """Return what a manifest lists of each; bytes that many nodes share are hashed once."""
+    hashes: dict[int, str] = {}  # by identity: all are alive as long as this runs
+    entries = {}
+    for one in list(artifacts):
+        digest = hashes.get(id(one.data))
+        if digest is None:
+            digest = hashes[id(one.data)] = listing.sha256(one.data)
+        entries[one.path] = Entry(digest, len(one.data), one.mode)
+    return entries
 
 
 def _scan(root: Path) -> dict[str, os.stat_result]:

@@ -14,10 +14,10 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from compiler.artifact import Artifact, parents
 from compiler.codes import tree as codes
@@ -42,6 +42,9 @@ _NO_EXCHANGE: Final = frozenset(
 )
 _DIRECTORY_MODE: Final = 0o755
 _LONGEST_LABEL: Final = 200
+
+
+Merge: TypeAlias = Callable[[bytes | None], Artifact]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,7 @@ class _Request:
     plan_version: int
     scope: Scope
     lock_timeout: float
+    merge: Merge | None
 
 
 def write_tree(
@@ -107,6 +111,7 @@ def write_tree(
     plan_version: int,
     scope: Scope = everything,
     lock_timeout: float = LOCK_TIMEOUT,
+    merge: Merge | None = None,
 ) -> WriteReport:
     """Make the tree at ``dest`` hold exactly ``artifacts``, the manifest, and what is not ours.
 
@@ -119,13 +124,15 @@ def write_tree(
         scope: which paths this build owns.  Files of earlier builds outside it stay, and stay in
             the manifest.
         lock_timeout: seconds to wait for another build of the same directory.
+        merge: makes ``provenance.json`` from the one that is there (None: there is none), in
+            place of one among the artifacts; called while nobody else can write the tree.
 
     Raises:
         TreeError: the tree was not written; the one that was there is whole unless the finding
             says otherwise.
         ValueError: the artifacts contradict each other or are outside ``scope``: a bug of ours.
     """
-    request = _Request(dest, tuple(artifacts), plan_version, scope, lock_timeout)
+    request = _Request(dest, tuple(artifacts), plan_version, scope, lock_timeout, merge)
     with os_errors(dest, "write the output", "the tree that was there is as it was"):
         root = resolve(dest)
         root.parent.mkdir(parents=True, exist_ok=True)
@@ -200,7 +207,10 @@ def _clean(root: Path, prefix: str) -> str:
 
 def _sound(root: Path, request: _Request) -> Plan:
     """Return a plan that may be carried out."""
-    plan = make_plan(root, request.files, request.plan_version, request.scope)
+    files = request.files
+    if request.merge is not None:
+        files = (*files, request.merge(listing.read_provenance(root)))
+    plan = make_plan(root, files, request.plan_version, request.scope)
     if plan.blocked:
         blocker, path = plan.blocked[0]
         message = f"{shown(blocker)} was not written by tierc and is where {path} has to go"

@@ -13,7 +13,7 @@ from compiler.artifact import Artifact, script_artifact
 from compiler.plan import NodePlan
 from targets.shell import environment
 from targets.target import Target
-from targets.taskset.script import NAME, apply_data
+from targets.taskset.script import NAME, OWN, apply_data
 
 SUPPORTS: Final = frozenset(
     {
@@ -52,7 +52,7 @@ def emit(plan: NodePlan) -> list[Artifact]:
         script_artifact(
             "taskset/apply.sh", env.get_template("apply.sh.j2").render(apply_data(plan))
         ),
-        script_artifact("taskset/revert.sh", env.get_template("revert.sh.j2").render()),
+        script_artifact("taskset/revert.sh", env.get_template("revert.sh.j2").render(own=OWN)),
     ]
 
 

@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from compiler.fingerprint import DEVICE_FORMAT, cpu_text, device_digest, device_text, digest
 from compiler.patterns import CmdlineRegex, Glob
-from compiler.plan import LeftOut, NodePlan, Rule
-from targets.shell import filled
+from compiler.plan import NodePlan, Rule
+from targets.scripts import Own, fingerprint_data, left_out_data
+from targets.shell import aligned, filled
 from targets.taskset.cpulists import CpuList, cpu_lists
 from targets.taskset.groups import Group, How, Treatment, grouped
-from targets.taskset.table import aligned, rules_table
+from targets.taskset.table import rules_table
 
 NAME: Final = "taskset"
+
+OWN: Final = Own(
+    target=NAME,
+    thing="thread",
+    what="affinity",
+    tools=(
+        *("awk", "cat", "cmp", "cp", "find", "grep", "id", "ln", "mkdir", "mktemp", "mv", "rm"),
+        *("rmdir", "sed", "sha256sum", "sleep", "sort", "taskset", "tr", "uname", "xargs"),
+    ),
+    why_root="the affinity of other users' threads needs CAP_SYS_NICE",
+    state_form=(
+        "A header with the boot it is of, then a line a thread:",
+        "  TID START PID ORIGINAL WRITTEN BEFORE",
+        'START makes the TID unique within a boot. BEFORE is "-", or, while a change is under way, '
+        "the",
+        "CPUs the thread had just before it.",
+    ),
+    state_test=(
+        'NF == 6 && $1 $2 $3 ~ /^[0-9]+$/ && list($4) && list($5) && ($6 == "-" || list($6))'
+    ),
+)
+"""What the parts that targets share say in these scripts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +54,7 @@ def apply_data(plan: NodePlan) -> dict[str, object]:
         ValueError: a fingerprint of the plan is not that of its machine, or a rule needs a
             late-bound selector or a band that is not there.
     """
-    machine = plan.machine
-    planned = cpu_text(machine.arch, machine.online, machine.cores, machine.llcs)
-    if digest(planned) != plan.fingerprint:
-        raise ValueError("the plan's fingerprint is not that of its machine")
-    if device_digest(machine.gpus, machine.nics) != plan.device_fingerprint:
-        raise ValueError("the plan's device fingerprint is not that of its machine")
-    devices = "" if plan.device_fingerprint is None else device_text(machine.gpus, machine.nics)
+    planned = fingerprint_data(plan)
     late = [rule.id for rule in plan.rules if rule.match.pods is not None]
     if late:
         raise ValueError(f"rules {late} select pods, which a script cannot")
@@ -52,12 +68,12 @@ def apply_data(plan: NodePlan) -> dict[str, object]:
     for id, match in matches.items():
         if match.cmdline is not None:
             by_cmdline.setdefault(match.cmdline, []).append(id)
-    left_out = _left_out(plan)
     return {
+        **planned,
+        **left_out_data(plan, NAME),
+        "own": OWN,
         "mode": plan.mode,
         "lanes": plan.lanes,
-        "left_out": [one.message for one in left_out],
-        "left_out_parts": _parts(len(left_out)),
         "lists_table": aligned([("# name", "min", "CPUs"), *(one.row for one in lists)]),
         "rules_table": rules_table(groups),
         "cgroup_texts": [(number, text) for text, number in numbers.items()],
@@ -72,10 +88,6 @@ def apply_data(plan: NodePlan) -> dict[str, object]:
             (kind, tests) for kind in ("user", "kernel") if (tests := _tests(groups, kind, numbers))
         ],
         "named": [_name_test(group) for group in groups if group.names],
-        "fingerprint": plan.fingerprint,
-        "planned": planned.removesuffix("\n"),
-        "device_format": DEVICE_FORMAT,
-        "planned_devices": devices.removesuffix("\n"),
     }
 
 
@@ -117,13 +129,3 @@ def _name_test(group: Group) -> ShellTest:
         words = [f"{one} |" for one in patterns[:-1]] + [f"{patterns[-1]}) {found} ;;"]
         test = "case $comm in\n" + " \\\n".join(filled(words, "  ", "    ")) + "\n  esac"
     return ShellTest(group.treatment.unit, test)
-
-
-def _left_out(plan: NodePlan) -> Sequence[LeftOut]:
-    return sorted(plan.left_out.get(NAME, ()), key=lambda one: (one.rules, one.message))
-
-
-def _parts(count: int) -> str:
-    if count == 0:
-        return ""
-    return "1 part of the policy is" if count == 1 else f"{count} parts of the policy are"

@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from compiler.cpuset import CpuSet
-from targets.shell import filled, readable, shown
+from targets.shell import aligned, filled, readable, shown
 from targets.taskset.groups import Group
 
 _INDENT = " " * 8
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows of fields as lines, in columns.  The last is not padded."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
 
 
 def rules_table(groups: Sequence[Group]) -> list[str]:

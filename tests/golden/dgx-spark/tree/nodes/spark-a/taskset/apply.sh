@@ -14,8 +14,7 @@
 # scheduler may lend CPUs, so once the scheduler is trusted, run revert.sh and leave it to that.
 #
 # Lane serving: guarded, for chat
-# 2 parts of the policy are not in this script:
-#   taskset leaves out placing interrupts
+# 1 part of the policy is not in this script:
 #   taskset leaves out tier weights, slices and preemption
 
 set -u
@@ -76,13 +75,13 @@ rules() {
         comm "stress-ng*"
 15    keep    all           latency      node/gpu-driver      15-19
         kthread "UVM GPU*" | "UVM global queu" | "nv_open_q" | "nv_queue" | "nvidia"
-20    spawns  shared        system       node-infra           20-23,25-28,30-33,35-36,38,40,42-43,46,48-50,55,57-61,67
+20    spawns  shared        system       node-infra           20-23,25-28,30-34,36-37,39,41,43-45,48,50-52,57,59-64,70
         comm "NetworkManager" | "agetty" | "atd" | "calico-node" | "cilium-agent" | "conmon" |
-        "containerd" | "containerd-shim" | "crio" | "cron" | "crond" | "crun" |
-        "dbus-broker-lau" | "dbus-daemon" | "dockerd" | "flanneld" | "k3s-agent" | "k3s-server" |
-        "kube-proxy" | "kubelet" | "kubelite" | "login" | "rke2" | "runc" | "sshd" |
-        "sshd-session" | "systemd" | "systemd-executo" | "systemd-udevd"
-24    move    shared        system       node-infra           24,29,34,37,39,41,44-45,47,51-54,56,62-66
+        "containerd" | "containerd-shim" | "cri-dockerd" | "crio" | "cron" | "crond" | "crun" |
+        "dbus-broker-lau" | "dbus-daemon" | "dockerd" | "flanneld" | "k0s" | "k3s-agent" |
+        "k3s-server" | "kube-proxy" | "kubelet" | "kubelite" | "login" | "rke2" | "runc" |
+        "sshd" | "sshd-auth" | "sshd-session" | "systemd" | "systemd-executo" | "systemd-udevd"
+24    move    shared        system       node-infra           24,29,35,38,40,42,46-47,49,53-56,58,65-69
         comm "chronyd" | "coredns" | "dbus-broker" | "docker-proxy" | "etcd" | "irqbalance" |
         "kube-apiserver" | "kube-controller" | "kube-scheduler" | "nv-fabricmanage" |
         "nvidia-device-p" | "nvidia-persiste" | "polkitd" | "rsyslogd" | "systemd-journal" |
@@ -160,10 +159,10 @@ names() {
   esac # node/gpu-driver
   case $comm in
   'NetworkManager' | 'agetty' | 'atd' | 'calico-node' | 'cilium-agent' | 'conmon' | 'containerd' | \
-    'containerd-shim' | 'crio' | 'cron' | 'crond' | 'crun' | 'dbus-broker-lau' | 'dbus-daemon' | \
-    'dockerd' | 'flanneld' | 'k3s-agent' | 'k3s-server' | 'kube-proxy' | 'kubelet' | 'kubelite' | \
-    'login' | 'rke2' | 'runc' | 'sshd' | 'sshd-session' | 'systemd' | 'systemd-executo' | \
-    'systemd-udevd') named="$named 20" ;;
+    'containerd-shim' | 'cri-dockerd' | 'crio' | 'cron' | 'crond' | 'crun' | 'dbus-broker-lau' | \
+    'dbus-daemon' | 'dockerd' | 'flanneld' | 'k0s' | 'k3s-agent' | 'k3s-server' | 'kube-proxy' | \
+    'kubelet' | 'kubelite' | 'login' | 'rke2' | 'runc' | 'sshd' | 'sshd-auth' | 'sshd-session' | \
+    'systemd' | 'systemd-executo' | 'systemd-udevd') named="$named 20" ;;
   esac # node-infra
   case $comm in
   'chronyd' | 'coredns' | 'dbus-broker' | 'docker-proxy' | 'etcd' | 'irqbalance' | \
@@ -326,9 +325,10 @@ END
 
 # 0: the lock's owner lives, 1: it is gone, 2: there is no lock. A start time and a boot make a
 # pid unique. After a power cut the lock may be empty.
-owner_lives() {
+owner_lives() { # [LOCK]
   opened=
-  { opened=1 && IFS= read -r owner; } 2>/dev/null <"$STATE/lock"
+  owner=
+  { opened=1 && IFS= read -r owner; } 2>/dev/null <"$STATE/${1:-lock}"
   [ -n "$opened" ] || return 2
   read -r owner_pid owner_start owner_boot _ <<END
 $owner - -
@@ -338,8 +338,8 @@ END
 }
 
 # The lock is a hard link, because that appears at once with its owner in it. The lock of an owner
-# that is gone is removed only by who has made the directory lock.steal: so nobody can remove the
-# lock of the next owner instead.
+# that is gone is removed only by who has made the link lock.steal: so nobody can remove the lock of
+# the next owner instead.
 take_lock() {
   mkdir -p -- "$STATE" 2>/dev/null || die "$BROKEN" "cannot make $STATE"
   read_start "$$" || die "$BROKEN" "/proc is not mounted"
@@ -350,22 +350,34 @@ take_lock() {
     owner_lives
     case $? in
     0) lock_refused "locked by process $owner_pid; stop it, or wait for it" ;;
-    1)
-      if mkdir -- "$STATE/lock.steal" 2>/dev/null; then
-        owner_lives
-        [ $? != 1 ] || rm -f -- "$STATE/lock"
-        rmdir -- "$STATE/lock.steal"
-      else
-        sleep 1
-      fi
-      ;;
+    1) remove_lock ;;
     esac
     tries=$((tries + 1))
-    [ "$tries" -lt 3 ] ||
-      lock_refused "locked by others in turn; if none runs, remove $STATE/lock.steal and try again"
+    [ "$tries" -lt 5 ] || lock_refused "locked by others in turn; try again"
   done
   rm -f -- "$STATE/lock.$$"
   locked=1
+}
+
+# Removes the lock of an owner that is gone, unless somebody else is at it.
+remove_lock() {
+  if ln -- "$STATE/lock.$$" "$STATE/lock.steal" 2>/dev/null; then
+    owner_lives
+    [ $? != 1 ] || rm -f -- "$STATE/lock"
+    rm -f -- "$STATE/lock.steal"
+    return
+  fi
+  owner_lives lock.steal
+  gone=$?
+  looked_at=$owner
+  sleep 1
+  [ "$gone" = 1 ] || return 0
+  # Whoever was at it was killed there. It is moved before it is removed: if it is another one by
+  # now, it goes back.
+  mv -- "$STATE/lock.steal" "$STATE/lock.stale.$$" 2>/dev/null || return 0
+  owner_lives "lock.stale.$$"
+  [ "$owner" = "$looked_at" ] || ln -- "$STATE/lock.stale.$$" "$STATE/lock.steal" 2>/dev/null
+  rm -f -- "$STATE/lock.stale.$$"
 }
 lock_refused() {
   rm -f -- "$STATE/lock.$$"
@@ -419,11 +431,16 @@ store_state() { # FILE
     rm -f -- "$STATE/state"
     return
   fi
-  if ! { printf '%s\n' "$FORMAT $boot" && sort -n "$1"; } >"$STATE/state.new" ||
+  digest=$(sorted_state "$1" | sha256sum)
+  # The tools of busybox end well on a full disk: so what has been written is read back.
+  if ! sorted_state "$1" >"$STATE/state.new" ||
+    [ "$(sha256sum <"$STATE/state.new")" != "$digest" ] ||
     ! mv -f -- "$STATE/state.new" "$STATE/state"; then
+    rm -f -- "$STATE/state.new"
     die "$BROKEN" "cannot write $STATE/state"
   fi
 }
+sorted_state() { printf '%s\n' "$FORMAT $boot" && sort -n "$1"; }
 
 # --- CPU lists, for the awk programs below ------------------------------------------------------
 #
@@ -1384,7 +1401,7 @@ cycle() {
   [ -z "$QUIET" ] || return 0
   if [ "$cycles" = 1 ]; then
     while IFS= read -r line; do say "$line"; done <"$work/units"
-    say "2 parts of the policy are not in this script, see its head"
+    say "1 part of the policy is not in this script, see its head"
   elif [ -z "$news" ]; then
     return 0
   fi

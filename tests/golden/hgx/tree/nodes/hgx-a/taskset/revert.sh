@@ -115,9 +115,10 @@ END
 
 # 0: the lock's owner lives, 1: it is gone, 2: there is no lock. A start time and a boot make a
 # pid unique. After a power cut the lock may be empty.
-owner_lives() {
+owner_lives() { # [LOCK]
   opened=
-  { opened=1 && IFS= read -r owner; } 2>/dev/null <"$STATE/lock"
+  owner=
+  { opened=1 && IFS= read -r owner; } 2>/dev/null <"$STATE/${1:-lock}"
   [ -n "$opened" ] || return 2
   read -r owner_pid owner_start owner_boot _ <<END
 $owner - -
@@ -127,8 +128,8 @@ END
 }
 
 # The lock is a hard link, because that appears at once with its owner in it. The lock of an owner
-# that is gone is removed only by who has made the directory lock.steal: so nobody can remove the
-# lock of the next owner instead.
+# that is gone is removed only by who has made the link lock.steal: so nobody can remove the lock of
+# the next owner instead.
 take_lock() {
   mkdir -p -- "$STATE" 2>/dev/null || die "$BROKEN" "cannot make $STATE"
   read_start "$$" || die "$BROKEN" "/proc is not mounted"
@@ -139,22 +140,34 @@ take_lock() {
     owner_lives
     case $? in
     0) lock_refused "locked by process $owner_pid; stop it, or wait for it" ;;
-    1)
-      if mkdir -- "$STATE/lock.steal" 2>/dev/null; then
-        owner_lives
-        [ $? != 1 ] || rm -f -- "$STATE/lock"
-        rmdir -- "$STATE/lock.steal"
-      else
-        sleep 1
-      fi
-      ;;
+    1) remove_lock ;;
     esac
     tries=$((tries + 1))
-    [ "$tries" -lt 3 ] ||
-      lock_refused "locked by others in turn; if none runs, remove $STATE/lock.steal and try again"
+    [ "$tries" -lt 5 ] || lock_refused "locked by others in turn; try again"
   done
   rm -f -- "$STATE/lock.$$"
   locked=1
+}
+
+# Removes the lock of an owner that is gone, unless somebody else is at it.
+remove_lock() {
+  if ln -- "$STATE/lock.$$" "$STATE/lock.steal" 2>/dev/null; then
+    owner_lives
+    [ $? != 1 ] || rm -f -- "$STATE/lock"
+    rm -f -- "$STATE/lock.steal"
+    return
+  fi
+  owner_lives lock.steal
+  gone=$?
+  looked_at=$owner
+  sleep 1
+  [ "$gone" = 1 ] || return 0
+  # Whoever was at it was killed there. It is moved before it is removed: if it is another one by
+  # now, it goes back.
+  mv -- "$STATE/lock.steal" "$STATE/lock.stale.$$" 2>/dev/null || return 0
+  owner_lives "lock.stale.$$"
+  [ "$owner" = "$looked_at" ] || ln -- "$STATE/lock.stale.$$" "$STATE/lock.steal" 2>/dev/null
+  rm -f -- "$STATE/lock.stale.$$"
 }
 lock_refused() {
   rm -f -- "$STATE/lock.$$"
@@ -208,11 +221,16 @@ store_state() { # FILE
     rm -f -- "$STATE/state"
     return
   fi
-  if ! { printf '%s\n' "$FORMAT $boot" && sort -n "$1"; } >"$STATE/state.new" ||
+  digest=$(sorted_state "$1" | sha256sum)
+  # The tools of busybox end well on a full disk: so what has been written is read back.
+  if ! sorted_state "$1" >"$STATE/state.new" ||
+    [ "$(sha256sum <"$STATE/state.new")" != "$digest" ] ||
     ! mv -f -- "$STATE/state.new" "$STATE/state"; then
+    rm -f -- "$STATE/state.new"
     die "$BROKEN" "cannot write $STATE/state"
   fi
 }
+sorted_state() { printf '%s\n' "$FORMAT $boot" && sort -n "$1"; }
 
 # --- CPU lists, for the awk programs below ------------------------------------------------------
 #

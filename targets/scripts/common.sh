@@ -8,9 +8,11 @@ NL='
 # The TIERC_* variables point the script at another tree; they are for tests.
 PROC=${TIERC_PROC:-/proc}
 SYS=${TIERC_SYS:-/sys}
+{% if own.cgroups %}
 CGROUP=${TIERC_CGROUP:-/sys/fs/cgroup}
-STATE=/var/lib/tierc/taskset
-FORMAT=tierc-taskset-state-1
+{% endif %}
+STATE=/var/lib/tierc/{{ own.target }}
+FORMAT=tierc-{{ own.target }}-state-1
 DRY=
 QUIET=
 STOP=
@@ -18,7 +20,7 @@ work=
 locked=
 
 # Exit codes
-PARTLY=1  # some thread could not be set or put back, or lines of the state were damaged
+PARTLY=1  # some {{ own.thing }} could not be set or put back, or lines of the state were damaged
 USAGE=2   # wrong usage
 BUSY=4    # another process holds the lock
 DENIED=5  # not root
@@ -41,13 +43,12 @@ clean_up() {
 }
 
 start_up() {
-  for tool in awk cat cmp cp find grep id ln mkdir mktemp mv rm rmdir sed sha256sum sleep sort \
-    taskset tr uname xargs; do
+{{ own.tool_lines }}; do
     command -v "$tool" >/dev/null 2>&1 || die "$BROKEN" "$tool is not installed"
   done
   [ -r "$PROC/self/stat" ] || [ -n "${TIERC_PROC-}" ] || die "$BROKEN" "$PROC is not mounted"
   if [ -z "$DRY" ] && [ "$(id -u)" != 0 ]; then
-    die "$DENIED" "not root: the affinity of other users' threads needs CAP_SYS_NICE (--dry-run does not)"
+    die "$DENIED" "not root: {{ own.why_root }} (--dry-run does not)"
   fi
   trap clean_up EXIT
   trap 'STOP=1' HUP INT TERM
@@ -83,9 +84,10 @@ END
 
 # 0: the lock's owner lives, 1: it is gone, 2: there is no lock. A start time and a boot make a
 # pid unique. After a power cut the lock may be empty.
-owner_lives() {
+owner_lives() { # [LOCK]
   opened=
-  { opened=1 && IFS= read -r owner; } 2>/dev/null <"$STATE/lock"
+  owner=
+  { opened=1 && IFS= read -r owner; } 2>/dev/null <"$STATE/${1:-lock}"
   [ -n "$opened" ] || return 2
   read -r owner_pid owner_start owner_boot _ <<END
 $owner - -
@@ -95,8 +97,8 @@ END
 }
 
 # The lock is a hard link, because that appears at once with its owner in it. The lock of an owner
-# that is gone is removed only by who has made the directory lock.steal: so nobody can remove the
-# lock of the next owner instead.
+# that is gone is removed only by who has made the link lock.steal: so nobody can remove the lock of
+# the next owner instead.
 take_lock() {
   mkdir -p -- "$STATE" 2>/dev/null || die "$BROKEN" "cannot make $STATE"
   read_start "$$" || die "$BROKEN" "/proc is not mounted"
@@ -107,77 +109,36 @@ take_lock() {
     owner_lives
     case $? in
     0) lock_refused "locked by process $owner_pid; stop it, or wait for it" ;;
-    1)
-      if mkdir -- "$STATE/lock.steal" 2>/dev/null; then
-        owner_lives
-        [ $? != 1 ] || rm -f -- "$STATE/lock"
-        rmdir -- "$STATE/lock.steal"
-      else
-        sleep 1
-      fi
-      ;;
+    1) remove_lock ;;
     esac
     tries=$((tries + 1))
-    [ "$tries" -lt 3 ] ||
-      lock_refused "locked by others in turn; if none runs, remove $STATE/lock.steal and try again"
+    [ "$tries" -lt 5 ] || lock_refused "locked by others in turn; try again"
   done
   rm -f -- "$STATE/lock.$$"
   locked=1
 }
+
+# Removes the lock of an owner that is gone, unless somebody else is at it.
+remove_lock() {
+  if ln -- "$STATE/lock.$$" "$STATE/lock.steal" 2>/dev/null; then
+    owner_lives
+    [ $? != 1 ] || rm -f -- "$STATE/lock"
+    rm -f -- "$STATE/lock.steal"
+    return
+  fi
+  owner_lives lock.steal
+  gone=$?
+  looked_at=$owner
+  sleep 1
+  [ "$gone" = 1 ] || return 0
+  # Whoever was at it was killed there. It is moved before it is removed: if it is another one by
+  # now, it goes back.
+  mv -- "$STATE/lock.steal" "$STATE/lock.stale.$$" 2>/dev/null || return 0
+  owner_lives "lock.stale.$$"
+  [ "$owner" = "$looked_at" ] || ln -- "$STATE/lock.stale.$$" "$STATE/lock.steal" 2>/dev/null
+  rm -f -- "$STATE/lock.stale.$$"
+}
 lock_refused() {
   rm -f -- "$STATE/lock.$$"
   die "$BUSY" "$STATE is $1"
-}
-
-# --- The state: what we changed, and what it was ------------------------------------------------
-#
-# A header with the boot it is of, then a line a thread:
-#   TID START PID ORIGINAL WRITTEN BEFORE
-# START makes the TID unique within a boot. BEFORE is "-", or, while a change is under way, the
-# CPUs the thread had just before it.
-
-# Copies the valid lines to work/state.
-load_state() {
-  : >"$work/state"
-  dirty=
-  [ -e "$STATE/state" ] || return 0
-  dirty=1
-  [ -s "$STATE/state" ] || return 0
-  IFS= read -r header <"$STATE/state" || header=
-  case $header in
-  "$FORMAT $boot") ;;
-  "$FORMAT "*)
-    say "the state is of an earlier boot; nothing of it is left to put back"
-    return 0
-    ;;
-  *) die "$FOREIGN" "$STATE/state is not a state of this version; nothing was changed. Move it away to go on without it" ;;
-  esac
-  dirty=
-  awk 'function list(x) { return length(x) < 9999 && x ~ /^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$/ }
-    NR == 1 { next }
-    NF == 6 && $1 $2 $3 ~ /^[0-9]+$/ && list($4) && list($5) && ($6 == "-" || list($6)) {
-      print > (ENVIRON["work"] "/state")
-      next
-    }
-    { bad++ }
-    END { print bad + 0 }' "$STATE/state" >"$work/bad"
-  read -r bad <"$work/bad"
-  [ "$bad" = 0 ] && return 0
-  warn "$bad damaged lines in $STATE/state: their threads cannot be put back"
-  [ "$result" != 0 ] || result=$PARTLY
-  dirty=1
-  [ -n "$DRY" ] || cp -- "$STATE/state" "$STATE/state.damaged"
-}
-
-# Puts a file of lines in place of the state, at once or not at all. A power cut needs no care:
-# affinity does not outlive it either.
-store_state() { # FILE
-  if [ ! -s "$1" ]; then
-    rm -f -- "$STATE/state"
-    return
-  fi
-  if ! { printf '%s\n' "$FORMAT $boot" && sort -n "$1"; } >"$STATE/state.new" ||
-    ! mv -f -- "$STATE/state.new" "$STATE/state"; then
-    die "$BROKEN" "cannot write $STATE/state"
-  fi
 }

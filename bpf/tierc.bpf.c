@@ -1,0 +1,844 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A sched_ext scheduler for the seeds that tierc emits.
+ *
+ * - Threads are classified by the seed in force (tierc_classify.h), and keep the answer until
+ *   something it rests on changes (tierc_task.h).
+ * - Tiers run in strict order, but for their floors; inside a tier time is shared by weight
+ *   (tierc_queues.h).  A band that may preempt takes the CPU of the worst tier that runs where it
+ *   may run itself.
+ * - Hard domains are never left, soft ones only rather than wait.  Affinity is always kept.
+ * - Another seed is taken over between two operations (tierc_policy.h).  Without a seed everyone
+ *   shares alike.
+ *
+ * It has no user-space part: the object is registered, and seeds are put in force, by bpftool.
+ * Everything that it knows beyond its maps goes when it is unregistered, and the kernel schedules
+ * as before.
+ */
+#define TIERC_PIN
+#include "tierc_task.h"
+
+/* A thread that is this much behind the one that runs preempts it, in the same queue. */
+#define WAKE_GRANULARITY (1 * MSEC)
+/* How long queues of an earlier policy are looked at even if they are empty. */
+#define STALE_FOR (100 * MSEC)
+#define STALE_BATCH 32
+#define NO_LLC 0xffffffffU
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct tierc_exit);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} tierc_exit SEC(".maps");
+
+/* Per-CPU variable of the kernel: what CPUs that share a last-level cache have in common. */
+extern const int sd_llc_id __attribute__((weak, section(".ksyms")));
+
+/* --- Choosing a CPU ------------------------------------------------------------------------- */
+
+/* Takes an idle CPU out of a mask, as near to prev as the kernel can say; negative if none is. */
+NOINLINE s32 take_idle(struct task_struct *p TRUSTED, s32 prev, u64 wake_flags)
+{
+	struct task *t = task_of(p);
+	struct bpf_cpumask *mask;
+	s32 cpu = -1;
+
+	if (!t)
+		return -1;
+	mask = t->mask;
+	if (!mask)
+		return -1;
+	if (!bpf_cpumask_test_cpu(prev, cast_mask(mask)))
+		wake_flags = 0;
+	if (t->flags & TIERC_BAND_IDLE_CORE) {
+		cpu = scx_bpf_pick_idle_cpu(cast_mask(mask), SCX_PICK_IDLE_CORE);
+		if (cpu >= 0)
+			return cpu;
+	}
+	if (scx_bpf_select_cpu_and) {
+		cpu = scx_bpf_select_cpu_and(p, prev, wake_flags, cast_mask(mask), 0);
+		if (cpu < 0 && t->flags & TIERC_BAND_SOFT)
+			cpu = scx_bpf_select_cpu_and(p, prev, wake_flags, &p->cpus_mask, 0);
+		return cpu;
+	}
+	if (bpf_cpumask_test_cpu(prev, cast_mask(mask)) && scx_bpf_test_and_clear_cpu_idle(prev))
+		return prev;
+	cpu = scx_bpf_pick_idle_cpu(cast_mask(mask), 0);
+	if (cpu < 0 && t->flags & TIERC_BAND_SOFT)
+		cpu = scx_bpf_pick_idle_cpu(&p->cpus_mask, 0);
+	return cpu;
+}
+
+SEC("struct_ops/tierc_select_cpu")
+int tierc_select_cpu(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+	s32 prev = (s32)ctx[1], cpu;
+	u64 wake_flags = ctx[2], cur = policy();
+	struct task *t = task_of(p);
+	struct bpf_cpumask *mask;
+
+	if (!t)
+		return prev;
+	judge(p, cur);
+	t->fresh = 1;
+	cpu = take_idle(p, prev, wake_flags);
+	if (cpu >= 0) {
+		t->queued_at = time_ns();
+		t->vtime = clamp_ahead(t->vtime, clock_of(t->queue), LAG, most_behind(t));
+		dsq_insert(p, SCX_DSQ_LOCAL, t->slice, 0);
+		return cpu;
+	}
+	mask = t->mask;
+	if (!mask || bpf_cpumask_test_cpu(prev, cast_mask(mask)))
+		return prev;
+	cpu = bpf_cpumask_any_distribute(cast_mask(mask));
+	return (u32)cpu < scx_bpf_nr_cpu_ids() ? cpu : prev;
+}
+
+/* --- Waiting and preempting ----------------------------------------------------------------- */
+
+/*
+ * Finds a CPU whose thread has to give way, and takes it off the list, so that the next that asks
+ * gets another one.  Negative if there is none.
+ */
+NOINLINE s32 find_victim(struct task_struct *p TRUSTED, s32 near, u64 cur)
+{
+	struct task *t = task_of(p);
+	struct view *view = view_of(cur);
+	struct bpf_cpumask *mask;
+	struct bpf_iter_num it;
+	s32 found = -1;
+	int *next;
+
+	if (!t || !view)
+		return -1;
+	mask = t->mask;
+	if (!mask)
+		return -1;
+	bpf_iter_num_new(&it, 0, MAX_TIERS);
+	while ((next = bpf_iter_num_next(&it))) {
+		u32 tier = MAX_TIERS - 1 - *next, cpu;
+		struct bpf_cpumask *running;
+
+		if (tier <= t->tier)
+			break;
+		if (!(view->tiers & 1U << (tier & 31)))
+			continue;
+		running = victims_of(tier);
+		if (!running)
+			continue;
+		cpu = near;
+		if (!bpf_cpumask_test_cpu(cpu, cast_mask(mask)) ||
+		    !bpf_cpumask_test_cpu(cpu, cast_mask(running)))
+			cpu = bpf_cpumask_any_and_distribute(cast_mask(mask), cast_mask(running));
+		if (cpu < scx_bpf_nr_cpu_ids() && bpf_cpumask_test_and_clear_cpu(cpu, running)) {
+			found = cpu;
+			break;
+		}
+	}
+	bpf_iter_num_destroy(&it);
+	return found;
+}
+
+/* Whether a thread that wakes is far enough behind the one that runs, in the same queue. */
+INLINE _Bool overtakes(struct task *t, s32 number)
+{
+	struct cpu *cpu = cpu_of(number);
+	u64 ran, now = time_ns();
+
+	if (!cpu || cpu->queue != t->queue || cpu->granted || !cpu->charged_at)
+		return 0;
+	ran = now - cpu->charged_at;
+	return (s64)(cpu->vtime + ran * 100 / (cpu->weight ? cpu->weight : 1) -
+		     (t->vtime + WAKE_GRANULARITY)) > 0;
+}
+
+/* Gets a thread that waits a CPU: an idle one, or one that runs something worse. */
+NOINLINE int find_cpu(struct task_struct *p TRUSTED, s32 near, u64 cur, u64 flags)
+{
+	struct task *t = task_of(p);
+	struct bpf_cpumask *mask;
+	struct tierc_stat *stat;
+	s32 cpu = -1;
+
+	if (!t)
+		return 0;
+	mask = t->mask;
+	if (!mask)
+		return 0;
+	cpu = scx_bpf_pick_idle_cpu(cast_mask(mask), 0);
+	if (cpu < 0 && t->flags & TIERC_BAND_SOFT)
+		cpu = scx_bpf_pick_idle_cpu(&p->cpus_mask, 0);
+	if (cpu >= 0) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return 0;
+	}
+	if (t->flags & TIERC_BAND_PREEMPT)
+		cpu = find_victim(p, near, cur);
+	if (cpu < 0 && flags & SCX_ENQ_WAKEUP && overtakes(t, near))
+		cpu = near;
+	if (cpu < 0)
+		return 0;
+	stat = stat_of(t->band, generation_of(cur));
+	if (stat)
+		stat->preempts++;
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	return 0;
+}
+
+SEC("struct_ops/tierc_enqueue")
+int tierc_enqueue(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+	u64 flags = ctx[1], cur = policy();
+	struct task *t = task_of(p);
+	s32 near = scx_bpf_task_cpu(p);
+	struct bpf_cpumask *mask;
+	struct cpu *cpu;
+	_Bool here;
+
+	if (!t) {
+		dsq_insert(p, SCX_DSQ_GLOBAL, NO_POLICY_SLICE, flags);
+		return 0;
+	}
+	if (!t->fresh || t->epoch != cur)
+		judge(p, cur);
+	t->fresh = 0;
+	t->queued_at = time_ns();
+	t->vtime = clamp_ahead(t->vtime, clock_of(t->queue), LAG, most_behind(t));
+
+	/* The kernel's own work for one CPU, unless a rule speaks of it. */
+	if (p->flags & PF_KTHREAD && p->nr_cpus_allowed == 1 && t->rule == TIERC_NO_RULE) {
+		dsq_insert(p, SCX_DSQ_LOCAL, t->slice, flags | SCX_ENQ_PREEMPT);
+		return 0;
+	}
+	mask = t->mask;
+	here = !mask || bpf_cpumask_test_cpu(near, cast_mask(mask));
+	if (here && flags & SCX_ENQ_LAST) {
+		dsq_insert(p, SCX_DSQ_LOCAL, t->slice, flags);
+		return 0;
+	}
+	if (!here && mask) {
+		u32 any = bpf_cpumask_any_distribute(cast_mask(mask));
+
+		if (any < scx_bpf_nr_cpu_ids())
+			near = any;
+	}
+	cpu = cpu_of(near);
+	dsq_insert_vtime(p, dsq_of(t->queue, cpu ? cpu->shard : 0), t->slice, t->vtime, flags);
+	find_cpu(p, near, cur, flags);
+	return 0;
+}
+
+/* --- Giving CPUs threads -------------------------------------------------------------------- */
+
+/* Moves threads that wait in one DSQ to where the policy in force has them.  Returns how many. */
+NOINLINE u32 move_stale_dsq(u64 dsq, u64 cur)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	u32 moved = 0;
+
+	if (bpf_iter_scx_dsq_new(&it, dsq, 0)) {
+		bpf_iter_scx_dsq_destroy(&it);
+		return 0;
+	}
+	while ((p = bpf_iter_scx_dsq_next(&it))) {
+		struct task *t = task_of(p);
+		struct cpu *cpu = cpu_of(scx_bpf_task_cpu(p));
+
+		if (!t || moved >= STALE_BATCH)
+			break;
+		judge(p, cur);
+		if (dsq_of(t->queue, cpu ? cpu->shard : 0) == dsq)
+			continue;
+		if (dsq_move(&it, p, dsq_of(t->queue, cpu ? cpu->shard : 0), t->slice, t->vtime)) {
+			count(TIERC_COUNT_MOVED);
+			find_cpu(p, scx_bpf_task_cpu(p), cur, 0);
+		}
+		moved++;
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return moved;
+}
+
+/* Empties the queues of hard bands of earlier policies, as far as one operation may. */
+NOINLINE int move_stale(u64 cur)
+{
+	_Bool settled = time_ns() - READ_ONCE(changed_at) > STALE_FOR;
+	struct view *view = view_of(cur);
+	struct bpf_iter_num it;
+	int *next;
+
+	if (!view)
+		return 0;
+	bpf_iter_num_new(&it, 0, TIERC_SLOTS * TIERC_MAX_BANDS * MAX_SHARDS);
+	while ((next = bpf_iter_num_next(&it))) {
+		u32 index = *next, slot = index / (TIERC_MAX_BANDS * MAX_SHARDS);
+		u32 band = index / MAX_SHARDS % TIERC_MAX_BANDS, shard = index % MAX_SHARDS;
+		u64 bit = 1ULL << band, dsq;
+
+		slot &= 1;
+		if (!(READ_ONCE(stale[slot]) & bit) || shard >= shards)
+			continue;
+		dsq = dsq_of(queue_of_band(slot, band), shard);
+		/* In use again; what waits there is judged when it runs. */
+		if (slot == VIEW_OF(cur) && view->hard & bit) {
+			__sync_fetch_and_and(&stale[slot], ~bit);
+			continue;
+		}
+		if (scx_bpf_dsq_nr_queued(dsq) > 0) {
+			move_stale_dsq(dsq, cur);
+			break;
+		}
+		if (settled && shard == shards - 1)
+			__sync_fetch_and_and(&stale[slot], ~bit);
+	}
+	bpf_iter_num_destroy(&it);
+	return 0;
+}
+
+/* How far the first thread that waits in a DSQ is behind a virtual time; 0 if none waits. */
+NOINLINE s64 first_behind(u64 dsq, u64 vtime)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	s64 behind = 0;
+
+	if (!bpf_iter_scx_dsq_new(&it, dsq, 0)) {
+		p = bpf_iter_scx_dsq_next(&it);
+		if (p)
+			behind = vtime - p->scx.dsq_vtime;
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return behind;
+}
+
+/* Whether the thread that has just run goes on before those of its tier that wait. */
+NOINLINE int goes_on(struct task_struct *prev TRUSTED, u32 number, u64 lanes, u64 cur)
+{
+	struct task *t = task_of(prev);
+	struct cpu *cpu = cpu_of(number);
+	u32 queue;
+	u64 ran;
+
+	if (!t || !cpu)
+		return 0;
+	ran = time_ns() - cpu->charged_at;
+	queue = pick_queue(t->tier, cpu->shard, lanes, VIEW_OF(cur), 1);
+	if (queue == QUEUES)
+		return 1;
+	if (queue != t->queue || !cpu->charged_at)
+		return 0;
+	return first_behind(dsq_of(queue, cpu->shard),
+			    t->vtime + ran * 100 / weight_of(prev, t)) < 0;
+}
+
+/* Takes a thread for a CPU from one of the tiers that have saved enough to run. */
+NOINLINE int take_owed(u32 number, u64 cur, u64 lanes)
+{
+	u32 owed = owed_tiers(number, cur, lanes), taken = 0;
+	struct view *view = view_of(cur);
+	struct cpu *cpu = cpu_of(number);
+	struct bpf_iter_num it;
+	int *next;
+
+	if (!owed || !view || !cpu)
+		return 0;
+	bpf_iter_num_new(&it, 0, MAX_TIERS);
+	while ((next = bpf_iter_num_next(&it))) {
+		u32 tier = *next;
+
+		if (tier >= MAX_TIERS || !(owed & 1U << tier))
+			continue;
+		if (take(tier, number, lanes & view->hard_in_tier[tier], VIEW_OF(cur))) {
+			cpu->grant = 1;
+			count(TIERC_COUNT_FLOORS);
+			taken = 1;
+			break;
+		}
+	}
+	bpf_iter_num_destroy(&it);
+	return taken;
+}
+
+SEC("struct_ops/tierc_dispatch")
+int tierc_dispatch(u64 *ctx)
+{
+	u32 number = (u32)ctx[0], tiers, best = MAX_TIERS;
+	struct task_struct *prev = (void *)ctx[1];
+	u64 cur = policy(), lanes;
+	struct view *view = view_of(cur);
+	struct cpu *cpu = cpu_of(number);
+	struct task *t = NULL;
+	struct bpf_cpumask *mask;
+	struct bpf_iter_num it;
+	int *next;
+
+	if (!view || !cpu)
+		return 0;
+	if (READ_ONCE(stale[0]) | READ_ONCE(stale[1]))
+		move_stale(cur);
+	lanes = lanes_of(number, cur);
+	tiers = view->tiers | READ_ONCE(stale_tiers);
+	if (prev && prev->scx.flags & SCX_TASK_QUEUED) {
+		t = task_of(prev);
+		if (t && !outdated(prev, cur)) {
+			mask = t->mask;
+			if (mask && (t->flags & TIERC_BAND_SOFT ||
+				     bpf_cpumask_test_cpu(number, cast_mask(mask))))
+				best = t->tier;
+		}
+	}
+	if (take_owed(number, cur, lanes))
+		return 0;
+	bpf_iter_num_new(&it, 0, MAX_TIERS);
+	while ((next = bpf_iter_num_next(&it))) {
+		u32 tier = *next;
+		u64 own;
+
+		if (tier >= MAX_TIERS)
+			break;
+		if (!(tiers & 1U << tier) && tier != best)
+			continue;
+		own = lanes & view->hard_in_tier[tier];
+		if (tier == best && t && prev && goes_on(prev, number, own, cur)) {
+			set_slice(prev, t->slice);
+			break;
+		}
+		if (take(tier, number, own, VIEW_OF(cur)))
+			break;
+		if (tier == best && t && prev) {
+			/* Whoever waits may not run here. */
+			set_slice(prev, t->slice);
+			break;
+		}
+	}
+	bpf_iter_num_destroy(&it);
+	return 0;
+}
+
+/* --- Running -------------------------------------------------------------------------------- */
+
+/* Lists a CPU under the tier it runs; one that runs on a floor is under none. */
+INLINE void list_victim(struct cpu *cpu, u32 number, u32 tier, _Bool listed)
+{
+	struct bpf_cpumask *running = victims_of(cpu->tier);
+
+	if (running && (cpu->tier != tier || !listed) &&
+	    bpf_cpumask_test_cpu(number, cast_mask(running)))
+		bpf_cpumask_clear_cpu(number, running);
+	cpu->tier = tier;
+	running = victims_of(tier);
+	if (running && listed && !bpf_cpumask_test_cpu(number, cast_mask(running)))
+		bpf_cpumask_set_cpu(number, running);
+}
+
+SEC("struct_ops/tierc_running")
+int tierc_running(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+	u64 cur = policy(), now = time_ns(), waited, *clock;
+	struct task *t = task_of(p);
+	u32 number = this_cpu(), queue;
+	struct cpu *cpu = cpu_of(number);
+	struct tierc_stat *stat;
+
+	if (!t || !cpu)
+		return 0;
+	t->fresh = 0;
+	queue = t->queue;
+	clock = map_lookup(&clocks, &queue);
+	if (clock && (s64)(t->vtime - *clock) > 0)
+		WRITE_ONCE(*clock, t->vtime);
+	cpu->charged_at = now;
+	cpu->vtime = t->vtime;
+	cpu->weight = weight_of(p, t);
+	cpu->queue = t->queue;
+	cpu->granted = cpu->grant;
+	cpu->grant = 0;
+	list_victim(cpu, number, t->tier, !cpu->granted);
+	stat = stat_of(t->band, generation_of(cur));
+	if (stat) {
+		waited = t->queued_at ? now - t->queued_at : 0;
+		stat->runs++;
+		stat->wait_ns += waited;
+		if (waited > stat->wait_max_ns)
+			stat->wait_max_ns = waited;
+	}
+	t->queued_at = 0;
+	tell(p, t, cur, number);
+	if (cpu->granted) {
+		set_slice(p, FLOOR_GRANT);
+	} else if (t->sent_back != cur && t->epoch != cur) {
+		/*
+		 * It may belong elsewhere now: let it be enqueued again.  But once only, for the
+		 * kernel does not ask about every thread (one that may not migrate just now).
+		 */
+		t->sent_back = cur;
+		scx_bpf_kick_cpu(number, SCX_KICK_PREEMPT);
+	}
+	return 0;
+}
+
+SEC("struct_ops/tierc_stopping")
+int tierc_stopping(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+	struct task *t = task_of(p);
+	struct cpu *cpu = cpu_of(this_cpu());
+
+	if (!t || !cpu)
+		return 0;
+	charge(p, t, cpu, policy(), time_ns());
+	cpu->charged_at = 0;
+	cpu->granted = 0;
+	return 0;
+}
+
+SEC("struct_ops/tierc_tick")
+int tierc_tick(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+	u64 cur = policy(), lanes;
+	struct task *t = task_of(p);
+	u32 number = this_cpu(), tiers;
+	struct cpu *cpu = cpu_of(number);
+	struct view *view = view_of(cur);
+	struct bpf_iter_num it;
+	int *next;
+
+	if (!t || !cpu || !view)
+		return 0;
+	charge(p, t, cpu, cur, time_ns());
+	if (outdated(p, cur)) {
+		set_slice(p, 0);
+		return 0;
+	}
+	if (cpu->granted)
+		return 0;
+	/* Better work that waits here although nobody was asked to give way. */
+	lanes = lanes_of(number, cur);
+	tiers = view->preempting;
+	bpf_iter_num_new(&it, 0, MAX_TIERS);
+	while ((next = bpf_iter_num_next(&it))) {
+		u32 tier = *next;
+
+		if (tier >= t->tier || tier >= MAX_TIERS)
+			break;
+		if (tiers & 1U << tier && waiting(tier, cpu->shard, lanes, view, cur)) {
+			set_slice(p, 0);
+			break;
+		}
+	}
+	bpf_iter_num_destroy(&it);
+	if (READ_ONCE(stale_tiers) &&
+	    time_ns() - READ_ONCE(changed_at) > STALE_FOR) {
+		u32 left = 0;
+
+		bpf_iter_num_new(&it, 0, MAX_TIERS * MAX_SHARDS);
+		while ((next = bpf_iter_num_next(&it))) {
+			u32 tier = (u32)*next / MAX_SHARDS, shard = (u32)*next % MAX_SHARDS;
+
+			if (!(READ_ONCE(stale_tiers) & 1U << (tier & 31)) || shard >= shards)
+				continue;
+			if (scx_bpf_dsq_nr_queued(dsq_of(tier, shard)) > 0)
+				left |= 1U << (tier & 31);
+		}
+		bpf_iter_num_destroy(&it);
+		__sync_fetch_and_and(&stale_tiers, left);
+	}
+	return 0;
+}
+
+/* --- Threads come, go and change ------------------------------------------------------------ */
+
+SEC("struct_ops/tierc_set_cpumask")
+int tierc_set_cpumask(u64 *ctx)
+{
+	struct task *t = task_of((void *)ctx[0]);
+
+	if (t)
+		t->epoch = 0;
+	return 0;
+}
+
+SEC("struct_ops/tierc_enable")
+int tierc_enable(u64 *ctx)
+{
+	struct task *t = task_of((void *)ctx[0]);
+
+	if (t)
+		t->vtime = clock_of(t->queue);
+	return 0;
+}
+
+SEC("struct_ops.s/tierc_init_task")
+int tierc_init_task(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+	struct task *t = task_storage_get(&tasks, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct bpf_cpumask *mask;
+
+	if (!t)
+		return -12; /* ENOMEM */
+	mask = bpf_cpumask_create();
+	if (!mask)
+		return -12;
+	mask = kptr_xchg(&t->mask, mask);
+	if (mask)
+		bpf_cpumask_release(mask);
+	return 0;
+}
+
+/* --- CPUs come and go ----------------------------------------------------------------------- */
+
+/* The first CPU of those that share a CPU's last-level cache, or what else the kernel calls it. */
+INLINE u32 llc_of(u32 cpu)
+{
+	const int *id = &sd_llc_id ? per_cpu_ptr(&sd_llc_id, cpu) : NULL;
+
+	return id ? (u32)*id : 0;
+}
+
+u32 llcs;	/* in memory: what a loop counts in a register, the verifier follows to its end */
+
+/* The lowest CPU known so far that shares a CPU's last-level cache. */
+INLINE u32 lowest_of(u32 number, u32 cpus_in_all)
+{
+	u32 llc = llc_of(number);
+
+	/* The kernel calls a cache by its first CPU, or counts them: then neighbours tell. */
+	if (llc < number && llc < cpus_in_all && llc_of(llc) == llc)
+		return llc;
+	if (number && llc_of(number - 1) == llc)
+		return number - 1;
+	return number;
+}
+
+/* Numbers the last-level caches by their lowest CPU and shares them out to the shards. */
+NOINLINE int share_out(void)
+{
+	u32 cpus_in_all = scx_bpf_nr_cpu_ids();
+	struct bpf_iter_num it;
+	int *next;
+
+	WRITE_ONCE(llcs, 0);
+	bpf_iter_num_new(&it, 0, TIERC_MAX_CPUS);
+	while ((next = bpf_iter_num_next(&it))) {
+		u32 number = *next, lowest;
+		struct cpu *cpu = cpu_of(number), *first;
+
+		if (number >= cpus_in_all || !cpu)
+			break;
+		lowest = lowest_of(number, cpus_in_all);
+		first = cpu_of(lowest);
+		if (lowest != number && first) {
+			cpu->llc = first->llc;
+		} else {
+			cpu->llc = READ_ONCE(llcs);
+			WRITE_ONCE(llcs, cpu->llc + 1);
+		}
+	}
+	bpf_iter_num_destroy(&it);
+	shards = llcs < MAX_SHARDS ? llcs : MAX_SHARDS;
+	__builtin_memset(shard_cpus, 0, sizeof(shard_cpus));
+	bpf_iter_num_new(&it, 0, TIERC_MAX_CPUS);
+	while ((next = bpf_iter_num_next(&it))) {
+		u32 number = *next, shard, all = READ_ONCE(llcs);
+		struct cpu *cpu = cpu_of(number);
+
+		if (number >= cpus_in_all || !cpu)
+			break;
+		shard = all ? cpu->llc * READ_ONCE(shards) / all : 0;
+		OPAQUE(shard);
+		if (shard >= MAX_SHARDS)
+			shard = MAX_SHARDS - 1;
+		cpu->shard = shard;
+		if (cpu->usable)
+			shard_cpus[shard]++;
+	}
+	bpf_iter_num_destroy(&it);
+	return 0;
+}
+
+/* Takes note of a CPU that has come or is about to go. */
+static NOINLINE void set_usable(u32 number, _Bool usable)
+{
+	struct cpu *cpu = cpu_of(number);
+	struct bpf_cpumask *mask;
+
+	if (!cpu)
+		return;
+	cpu->usable = usable;
+	bpf_rcu_read_lock();
+	mask = global_mask(MASK_USABLE);
+	if (mask && usable)
+		bpf_cpumask_set_cpu(number, mask);
+	else if (mask)
+		bpf_cpumask_clear_cpu(number, mask);
+	bpf_rcu_read_unlock();
+}
+
+INLINE void topology_changed(void)
+{
+	share_out();
+	find_orphans(0);
+	find_orphans(1);
+	__sync_fetch_and_add(&current, NEXT_COUNT);
+	count(TIERC_COUNT_HOTPLUG);
+}
+
+SEC("struct_ops.s/tierc_cpu_online")
+int tierc_cpu_online(u64 *ctx)
+{
+	set_usable((u32)ctx[0], 1);
+	topology_changed();
+	return 0;
+}
+
+SEC("struct_ops.s/tierc_cpu_offline")
+int tierc_cpu_offline(u64 *ctx)
+{
+	set_usable((u32)ctx[0], 0);
+	topology_changed();
+	return 0;
+}
+
+/* --- Start and end -------------------------------------------------------------------------- */
+
+static NOINLINE int new_mask(struct mask_holder *holder)
+{
+	struct bpf_cpumask *mask;
+
+	if (!holder)
+		return -22; /* EINVAL */
+	mask = bpf_cpumask_create();
+	if (!mask)
+		return -12;
+	mask = kptr_xchg(&holder->mask, mask);
+	if (mask)
+		bpf_cpumask_release(mask);
+	return 0;
+}
+
+static NOINLINE int make_masks(void)
+{
+	struct bpf_iter_num it;
+	int *next, failed = 0;
+
+	bpf_iter_num_new(&it, 0, MAX_TIERS + MASKS);
+	while ((next = bpf_iter_num_next(&it))) {
+		u32 number = *next, index = number - MAX_TIERS;
+
+		if (number < MAX_TIERS)
+			failed = new_mask(map_lookup(&victims, &number));
+		else
+			failed = new_mask(map_lookup(&masks, &index));
+		if (failed)
+			break;
+	}
+	bpf_iter_num_destroy(&it);
+	return failed;
+}
+
+static NOINLINE int make_queues(void)
+{
+	struct bpf_iter_num it;
+	int *next, failed = 0;
+
+	bpf_iter_num_new(&it, 0, QUEUES * MAX_SHARDS);
+	while ((next = bpf_iter_num_next(&it))) {
+		failed = scx_bpf_create_dsq(DSQ_BASE + *next, -1);
+		if (failed)
+			break;
+	}
+	bpf_iter_num_destroy(&it);
+	return failed;
+}
+
+static NOINLINE void find_cpus(void)
+{
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	struct bpf_iter_num it;
+	int *next;
+
+	bpf_iter_num_new(&it, 0, TIERC_MAX_CPUS);
+	while ((next = bpf_iter_num_next(&it))) {
+		u32 number = *next;
+
+		if (number >= scx_bpf_nr_cpu_ids())
+			break;
+		if (bpf_cpumask_test_cpu(number, online))
+			set_usable(number, 1);
+	}
+	bpf_iter_num_destroy(&it);
+	scx_bpf_put_cpumask(online);
+}
+
+SEC("struct_ops.s/tierc_init")
+int tierc_init(u64 *ctx)
+{
+	static const struct tierc_abi abi = TIERC_ABI_INIT;
+	static const struct tierc_exit none = {};
+	u32 zero = 0, no_view = NO_VIEW;
+	struct view *view = map_lookup(&views, &no_view);
+	int failed;
+
+	(void)ctx;
+	if (!view || scx_bpf_nr_cpu_ids() > TIERC_MAX_CPUS)
+		return -22;
+	view->tiers = 1;
+	view->n_bands = 1;
+	map_update(&tierc_abi, &zero, &abi, 0);
+	map_update(&tierc_exit, &zero, &none, 0);
+	failed = make_masks();
+	if (failed)
+		return failed;
+	find_cpus();
+	share_out();
+	return make_queues();
+}
+
+SEC("struct_ops/tierc_exit")
+int tierc_ended(u64 *ctx)
+{
+	struct scx_exit_info *info = (void *)ctx[0];
+	struct tierc_exit *end;
+	u32 zero = 0;
+
+	end = map_lookup(&tierc_exit, &zero);
+	if (!end)
+		return 0;
+	end->kind = info->kind;
+	end->code = info->exit_code;
+	read_kernel_str(end->reason, sizeof(end->reason), info->reason);
+	read_kernel_str(end->message, sizeof(end->message), info->msg);
+	return 0;
+}
+
+SEC(".struct_ops.link")
+struct sched_ext_ops tierc = {
+	.select_cpu = (void *)tierc_select_cpu,
+	.enqueue = (void *)tierc_enqueue,
+	.dispatch = (void *)tierc_dispatch,
+	.tick = (void *)tierc_tick,
+	.running = (void *)tierc_running,
+	.stopping = (void *)tierc_stopping,
+	.set_cpumask = (void *)tierc_set_cpumask,
+	.init_task = (void *)tierc_init_task,
+	.enable = (void *)tierc_enable,
+	.cpu_online = (void *)tierc_cpu_online,
+	.cpu_offline = (void *)tierc_cpu_offline,
+	.init = (void *)tierc_init,
+	.exit = (void *)tierc_ended,
+	/* Threads that run alone are asked as well, they may have to go elsewhere; so are dying ones. */
+	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING,
+	.timeout_ms = 30000,
+	.name = "tierc",
+};
+
+char LICENSE[] SEC("license") = "GPL";
