@@ -91,3 +91,8 @@ def test_peers_that_are_not_there_are_named() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == "yamllint is not installed; pip install -e '.[bench]'\n"
+
+
+def test_modules_may_be_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    assert run([sys.executable, "-c", "import sys; sys.exit(sys.dont_write_bytecode)"], cwd=tmp_path)

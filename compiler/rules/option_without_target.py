@@ -11,7 +11,8 @@ and the first sign is that all nodes change at once, or that interrupts stay whe
 ## What to do
 
 Add the target to `spec.targets` of the project, `kubernetes: {}` or `irq: {}`, or remove the
-option. Where interrupts are placed by other means, write `irqs: leave`: it says so, and needs no target.
+option. Where interrupts are placed by other means, write `irqs: leave`: it says so, and needs no
+target.
 
 ## Example
 
