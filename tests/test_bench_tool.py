@@ -95,4 +95,6 @@ def test_peers_that_are_not_there_are_named() -> None:
 
 def test_modules_may_be_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    assert run([sys.executable, "-c", "import sys; sys.exit(sys.dont_write_bytecode)"], cwd=tmp_path)
+    assert run(
+        [sys.executable, "-c", "import sys; sys.exit(sys.dont_write_bytecode)"], cwd=tmp_path
+    )
