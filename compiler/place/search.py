@@ -243,6 +243,10 @@ class _Search:
             self.bound = one.bound[0]
             if until is not None and one.bound > until:
                 return None
+            if part.best is not None and one.bound > part.best.key:
+                # Nothing that waits is as good: that set went as the like of another, or with
+                # cores that are of no use.  Branches must not be measured by it for ever.
+                part.best = None
             if self.best is not None and one.bound >= self.best.key:
                 part.waiting.clear()
                 return None
