@@ -65,6 +65,7 @@ class Kernel:
             if not cpus(text) <= cpus((self.top / "possible").read_text()):
                 raise Refused("Numerical result out of range")
             path.write_text(text_of(cpus(text)) + "\n")
+            self._end_partitions_beside(group, cpus(text))
         elif name == "cpuset.cpus.exclusive":
             if group.parent != self.top and not cpus(text) <= self._cpus_of(
                 group.parent, "cpuset.cpus.exclusive"
@@ -103,6 +104,16 @@ class Kernel:
                 above = self._cpus_of(group.parent, "cpuset.cpus.effective")
                 found = (wish & above) or above
             (group / "cpuset.cpus.effective").write_text(text_of(found) + "\n")
+
+    def _end_partitions_beside(self, group: Path, mine: set[int]) -> None:
+        """A cpuset with a CPU of a partition beside it makes that invalid (seen in Linux 6.19)."""
+        for other in group.parent.iterdir():
+            if other == group or self._line(other, "cpuset.cpus.partition") != "root":
+                continue
+            if mine & self._own(other):
+                (other / "cpuset.cpus.partition").write_text(
+                    "root invalid (Cpu list in cpuset.cpus not exclusive)\n"
+                )
 
     def _own(self, group: Path) -> set[int]:
         """The CPUs of a partition: its exclusive ones go before its cpuset."""

@@ -362,6 +362,98 @@ def test_before_linux_6_7_there_is_none_below_the_top(one_host: Host) -> None:
     assert one_host.read("system.slice/engine.service/cpuset.cpus.effective") == "2-3"
 
 
+def test_a_group_that_is_reset_ends_no_partition_beside_it(host: Host) -> None:
+    """The kernel empties no populated cpuset, and every CPU would include those of the lane."""
+    host.group("ci.slice", 10)
+    host.group("serving.slice", 11)
+    host.group("system.slice/jobs.service", 12)
+    before = {path: text.strip() for path, text in host.snapshot().items()}
+    alone = plan([ENGINE], shared="0-1,4-7", lanes={"chat": ("2-3", "exclusive")})
+    host.apply(LANE)
+    assert "(every CPU outside the partitions beside it: " in host.apply(alone)
+    assert host.read("serving.slice/cpuset.cpus.partition") == "root"
+    assert host.read("ci.slice/cpuset.cpus") == "0-1,4-7"
+    assert host.read("ci.slice/cpuset.cpus.effective") == "0-1,4-7"
+    assert total(host.apply(alone)).startswith("tierc: 0 changed")
+    # it gets the rest when the lane is gone
+    host.apply(plan([JOBS]))
+    assert host.read("ci.slice/cpuset.cpus") == "0-7"
+    assert host.read("ci.slice/cpuset.cpus.effective") == "0-7"
+    host.revert()
+    assert {path: text.strip() for path, text in host.snapshot().items()} == before
+
+
+def test_a_cpuset_of_others_that_is_put_back_ends_no_partition_beside_it(one_host: Host) -> None:
+    host = one_host
+    (host.cgroup / "cgroup.subtree_control").write_text("cpuset cpu\n")
+    for name, cpus in (("a.slice", "2"), ("ci.slice", "0-2")):
+        (host.group(name, 10) / "cpuset.cpus").write_text(f"{cpus}\n")
+        host.group(name, 10)
+    host.group("serving.slice", 11)
+    with_a = plan(
+        [ENGINE, CI, rule("5", BACKGROUND, cgroup="a.slice/**")],
+        shared="0-1,4-7",
+        lanes={"chat": ("2-3", "exclusive")},
+    )
+    host.apply(with_a)
+    alone = plan([ENGINE], shared="0-1,4-7", lanes={"chat": ("2-3", "exclusive")})
+    out = host.apply(alone, code=1)
+    assert "cpuset.cpus: 4-7 -> 0-2 (those outside the partitions beside it)" in out
+    assert "could not restore a.slice: cpuset.cpus to 2: they are those of a partition" in out
+    assert host.read("serving.slice/cpuset.cpus.partition") == "root"
+    assert (host.read("ci.slice/cpuset.cpus"), host.read("a.slice/cpuset.cpus")) == ("0-1", "5")
+    host.revert()
+    assert (host.read("ci.slice/cpuset.cpus"), host.read("a.slice/cpuset.cpus")) == ("0-2", "2")
+
+
+def test_a_revert_puts_back_partitions_first(one_host: Host) -> None:
+    """Also those that were made before a group beside them was bound."""
+    one_host.group("serving.slice", 11)
+    one_host.apply(plan([ENGINE], shared="0-1,4-7", lanes={"chat": ("2-3", "exclusive")}))
+    one_host.group("ci.slice", 10)
+    one_host.group("user.slice", 12)
+    (one_host.cgroup / "user.slice/cpuset.cpus").write_text("0\n")  # the controller stays
+    one_host.apply(LANE)
+    one_host.revert()
+    assert one_host.read("ci.slice/cpuset.cpus") == "0-7"
+    assert one_host.read("ci.slice/cpuset.cpus.effective") == "0-7"
+
+
+def test_somebody_elses_partition_outlives_a_revert(one_host: Host) -> None:
+    (one_host.cgroup / "cgroup.subtree_control").write_text("cpuset cpu\n")
+    one_host.group("ci.slice", 10)
+    other = one_host.group("other", 11)
+    one_host.apply(plan([CI]))
+    (other / "cpuset.cpus").write_text("2\n")
+    (other / "cpuset.cpus.partition").write_text("root\n")
+    assert "(every CPU outside the partitions beside it: " in one_host.revert()
+    assert one_host.read("other/cpuset.cpus.partition") == "root"
+    assert one_host.read("ci.slice/cpuset.cpus") == "0-1,3-7"
+    assert not one_host.shell.record.exists()
+
+
+def test_the_cpus_of_a_lane_that_is_gone_or_moved_are_others_at_once(one_host: Host) -> None:
+    one_host.group("ci.slice", 10)
+    one_host.group("serving.slice", 11)
+    one_host.group("user.slice", 12)
+    one_host.apply(LANE)
+    ci = rule("2-3", BACKGROUND, cgroup="ci.slice/**")
+    moved = rule("6-7", LATENCY, cgroup="serving.slice/**")
+    swapped = plan([moved, ci], shared="0-5", lanes={"chat": ("6-7", "exclusive")})
+    assert "0 skipped" in total(one_host.apply(swapped))
+    assert one_host.read("serving.slice/cpuset.cpus.partition") == "root"
+    assert one_host.read("serving.slice/cpuset.cpus.effective") == "6-7"
+    assert one_host.read("ci.slice/cpuset.cpus.effective") == "2-3"
+    assert one_host.read("user.slice/cpuset.cpus.effective") == "0-5"
+    assert total(one_host.apply(swapped)).startswith("tierc: 0 changed")
+    wide = plan([rule("5-7", BACKGROUND, cgroup="ci.slice/**")])
+    one_host.apply(wide)
+    assert one_host.read("ci.slice/cpuset.cpus") == "5-7"
+    assert one_host.read("ci.slice/cpuset.cpus.effective") == "5-7"
+    one_host.revert()
+    assert one_host.read("cpuset.cpus.effective") == "0-7"
+
+
 # --- systemd -------------------------------------------------------------------------------------
 
 

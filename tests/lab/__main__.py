@@ -1,6 +1,6 @@
-"""Runs tierc's scheduler in real kernels.
+"""Runs tierc's scheduler, or its bounds on control groups, in real kernels.
 
-``python -m tests.lab [--cpus N,N] [--safety] [--kernel VERSION]``
+``python -m tests.lab [--cpus N,N] [--safety | --cpuset] [--kernel VERSION]``
 
 Exit codes: 0 all checks passed, 1 one failed, 2 wrong usage, 77 the lab cannot run here.
 """
@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.lab import packages, scenario_f
+from tests.lab import packages, scenario_cpuset, scenario_f, verdict_cpuset
 from tests.lab.check import Check
 from tests.lab.guest import GuestFailed, make_lab
 from tests.lab.scenario_a import Results, measure
@@ -24,7 +24,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.lab", description=__doc__.splitlines()[0])
     parser.add_argument("--cpus", default="1,2", help="guests' CPUs (default 1,2)")
     parser.add_argument("--kernel", help="its version (default: the oldest of the lab)")
-    parser.add_argument("--safety", action="store_true", help="scenarios e and f instead of a")
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument("--safety", action="store_true", help="scenarios e and f instead of a")
+    other.add_argument("--cpuset", action="store_true", help="the cpuset target instead")
     arguments = parser.parse_args()
     try:
         counts = [int(word) for word in arguments.cpus.split(",")]
@@ -46,7 +48,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tierc-lab.") as name:
         work = Path(name)
         lab = make_lab(tools, work)
-        for cpus in () if arguments.safety else counts:
+        for cpus in () if arguments.safety or arguments.cpuset else counts:
             print(f"scenario a: Linux {version}, {cpus} CPUs", flush=True)
             try:
                 outcome = measure(lab, kernels[version], cpus, work / f"a{cpus}")
@@ -61,6 +63,14 @@ def main() -> int:
             try:
                 console, lane = scenario_f.measure(lab, kernels[version], work / "f")
                 failed += show(scenario_f.check_f(console, lane))
+            except GuestFailed as error:
+                print(f"  FAILED: the guest did not end well:\n{error}")
+                failed += 1
+        if arguments.cpuset:
+            print(f"cpuset target: Linux {version}, {scenario_cpuset.CPUS} CPUs", flush=True)
+            try:
+                console = scenario_cpuset.measure(lab, kernels[version], work / "cpuset")
+                failed += show(verdict_cpuset.check(console))
             except GuestFailed as error:
                 print(f"  FAILED: the guest did not end well:\n{error}")
                 failed += 1

@@ -41,6 +41,26 @@ partition() { # PATH
   skip "$1" "others are not kept out: the kernel takes no partition: $text"
 }
 
+# A partition that is no lane any more, or has CPUs that are not of its lane, ends before the groups get
+# their CPUs: as long as it is there, no other group can have these.
+end_partitions() {
+  awk -F '\t' '$4 == "cpuset.cpus.partition" { print $3 }' "$work/state" >"$work/ending"
+  while IFS= read -r path <&3; do
+    lane=
+    while read -r cpus _ _ how group; do
+      case $how:$group in *"+lane:$path") lane=$cpus ;; esac
+    done <"$work/groups"
+    first_line "$CGROUP/$path/cpuset.cpus" || value=
+    common "$value" "$value"
+    has=$list
+    common "$has" "$lane"
+    [ "$list" != "$has" ] || continue
+    for what in cpuset.cpus.partition cpuset.cpus.exclusive; do
+      ! recorded file "$path" "$what" || put_back file "$path" "$what" "$original" "$written" "$earlier"
+    done
+  done 3<"$work/ending"
+}
+
 # A partition below the top has a list of its own, which holds against another cpuset. Where it is to
 # have other CPUs, it is made anew.
 dissolve() { # PATH

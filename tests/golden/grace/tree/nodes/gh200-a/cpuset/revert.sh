@@ -286,6 +286,8 @@ function inter(a, b,   parts, ends, n, i, cpu, first, last, out) {
 function norm(a) { return inter(a, a) }
 '
 
+KEEPS= # nothing stays in the record for later
+
 # --- Settings: read, written, recorded, put back ------------------------------------------------
 #
 # A setting is KIND PATH WHAT. KIND says where it lives: unit (a property of the systemd unit that
@@ -427,6 +429,16 @@ put_back() { # KIND PATH WHAT ORIGINAL WRITTEN BEFORE
     forget "$1" "$2" "$3"
     return 0
   fi
+  narrow=
+  case $3:$4 in
+  cpuset.cpus:* | AllowedCPUs:-)
+    widest "$2" "$4"
+    # It was put back in part before, and what held it back still does.
+    if [ -n "$KEEPS" ] && [ "$3:$value" = "cpuset.cpus:$5" ] && [ "$narrow:$wide" = "1:$5" ]; then
+      return 0
+    fi
+    ;;
+  esac
   if [ "$value" != "$5" ] && [ "$value" != "$6" ] && [ "$3:$value" != "cpuset.cpus.partition:$5-invalid" ]; then
     foreign=$((foreign + 1))
     warn_once "left as it is: $title is now $value, not what was written ($5)"
@@ -451,6 +463,16 @@ put_back() { # KIND PATH WHAT ORIGINAL WRITTEN BEFORE
   case $3:$4 in
   AllowedCPUs:-) widen_unit "$1" "$2" ;;
   cpuset.cpus:-) widen_file "$1" "$2" ;;
+  cpuset.cpus:*)
+    note=${narrow:+ (those outside the partitions beside it)}
+    if [ -n "$wide" ]; then
+      put_value "$1" "$2" "$3" "$wide"
+      value_of "$1" "$2" "$3" || value=
+    else
+      text="they are those of a partition beside it"
+    fi
+    [ "$value" = "$wide" ]
+    ;;
   *)
     put_value "$1" "$2" "$3" "$4"
     value_of "$1" "$2" "$3" || value=
@@ -465,12 +487,15 @@ put_back() { # KIND PATH WHAT ORIGINAL WRITTEN BEFORE
   restored=$((restored + 1))
   say "restored $title: $5 -> $4$note"
   forget "$1" "$2" "$3"
+  # The rest follows when these partitions are gone.
+  [ -z "$KEEPS" ] || [ -z "$narrow" ] || [ -z "$note" ] || remember file "$2" cpuset.cpus "$4" "$wide" none
 }
 
 # To take AllowedCPUs from a unit leaves its group as it is: the kernel empties no cpuset with
 # processes in it, and some versions of systemd do not even ask. So it gets every CPU first.
 widen_unit() { # KIND PATH
-  put_value "$1" "$2" AllowedCPUs "$possible"
+  note=${narrow:+ (every CPU outside the partitions beside it)}
+  put_value "$1" "$2" AllowedCPUs "$wide"
   put_value "$1" "$2" AllowedCPUs -
   value_of "$1" "$2" AllowedCPUs || value=
   [ "$value" = - ] || return 1
@@ -484,11 +509,39 @@ widen_file() { # KIND PATH
   put_value "$1" "$2" cpuset.cpus -
   value_of "$1" "$2" cpuset.cpus || return 0
   [ "$value" != - ] || return 0
-  put_value "$1" "$2" cpuset.cpus "$possible"
+  put_value "$1" "$2" cpuset.cpus "$wide"
   value_of "$1" "$2" cpuset.cpus || return 0
-  common "$possible" "$possible"
-  note=" (every CPU: the kernel empties no cpuset that has processes)"
-  [ "$value" = "$list" ]
+  note=" (every CPU${narrow:+ outside the partitions beside it}: the kernel empties no cpuset that has processes)"
+  [ "$value" = "$wide" ]
+}
+
+# Sets $wide to CPUs, - for all, but those of partitions beside a group, and $narrow if there are such.
+# A cpuset with one of their CPUs would end them.
+widest() { # PATH CPUS
+  all=$2
+  [ "$all" != - ] || all=$possible
+  case $1 in */*) above=${1%/*} ;; *) above=. ;; esac
+  held=$value
+  taken=
+  for beside in "$CGROUP/$above"/*/; do
+    [ "$beside" != "$CGROUP/$above/${1##*/}/" ] || continue
+    first_line "${beside}cpuset.cpus.partition" || continue
+    case $value in root | isolated) ;; *) continue ;; esac
+    if ! first_line "${beside}cpuset.cpus.exclusive" || [ -z "$value" ]; then
+      first_line "${beside}cpuset.cpus" || continue
+    fi
+    taken=$taken${taken:+,}$value
+  done
+  wide=$(awk "$CPUS"'BEGIN {
+    load(ARGV[1])
+    load(ARGV[2])
+    for (cpu = 0; cpu <= top[ARGV[1]]; cpu++)
+      if (((ARGV[1], cpu) in has) && !((ARGV[2], cpu) in has)) left = left (left == "" ? "" : ",") cpu
+    print norm(left)
+  }' "$all" "$taken" </dev/null)
+  common "$all" "$all"
+  [ "$wide" = "$list" ] || narrow=1
+  value=$held
 }
 
 # True when a group has all CPUs of the group above, or is not there.
@@ -536,9 +589,12 @@ in_use() { # KIND PATH WHAT
   return 1
 }
 
-# Puts back every recorded setting that is not in work/wanted, the last one first.
+# Puts back every recorded setting that is not in work/wanted: partitions, which hold cpusets back,
+# and then the last one first.
 release_others() {
-  sort -rn "$work/state" >"$work/lines"
+  sort -rn "$work/state" | awk -F '\t' '$4 == "cpuset.cpus.partition" { print; next }
+    { rest = rest $0 "\n" }
+    END { printf "%s", rest }' >"$work/lines"
   while IFS=$TAB read -r _ kind path what original written earlier <&3; do
     [ -z "$STOP" ] || break
     plain=$kind

@@ -755,6 +755,8 @@ check_devices() {
     )"
 }
 
+KEEPS=1 # what could be put back in part only stays in the record
+
 # --- Settings: read, written, recorded, put back ------------------------------------------------
 #
 # A setting is KIND PATH WHAT. KIND says where it lives: unit (a property of the systemd unit that
@@ -896,6 +898,16 @@ put_back() { # KIND PATH WHAT ORIGINAL WRITTEN BEFORE
     forget "$1" "$2" "$3"
     return 0
   fi
+  narrow=
+  case $3:$4 in
+  cpuset.cpus:* | AllowedCPUs:-)
+    widest "$2" "$4"
+    # It was put back in part before, and what held it back still does.
+    if [ -n "$KEEPS" ] && [ "$3:$value" = "cpuset.cpus:$5" ] && [ "$narrow:$wide" = "1:$5" ]; then
+      return 0
+    fi
+    ;;
+  esac
   if [ "$value" != "$5" ] && [ "$value" != "$6" ] && [ "$3:$value" != "cpuset.cpus.partition:$5-invalid" ]; then
     foreign=$((foreign + 1))
     warn_once "left as it is: $title is now $value, not what was written ($5)"
@@ -920,6 +932,16 @@ put_back() { # KIND PATH WHAT ORIGINAL WRITTEN BEFORE
   case $3:$4 in
   AllowedCPUs:-) widen_unit "$1" "$2" ;;
   cpuset.cpus:-) widen_file "$1" "$2" ;;
+  cpuset.cpus:*)
+    note=${narrow:+ (those outside the partitions beside it)}
+    if [ -n "$wide" ]; then
+      put_value "$1" "$2" "$3" "$wide"
+      value_of "$1" "$2" "$3" || value=
+    else
+      text="they are those of a partition beside it"
+    fi
+    [ "$value" = "$wide" ]
+    ;;
   *)
     put_value "$1" "$2" "$3" "$4"
     value_of "$1" "$2" "$3" || value=
@@ -934,12 +956,15 @@ put_back() { # KIND PATH WHAT ORIGINAL WRITTEN BEFORE
   restored=$((restored + 1))
   say "restored $title: $5 -> $4$note"
   forget "$1" "$2" "$3"
+  # The rest follows when these partitions are gone.
+  [ -z "$KEEPS" ] || [ -z "$narrow" ] || [ -z "$note" ] || remember file "$2" cpuset.cpus "$4" "$wide" none
 }
 
 # To take AllowedCPUs from a unit leaves its group as it is: the kernel empties no cpuset with
 # processes in it, and some versions of systemd do not even ask. So it gets every CPU first.
 widen_unit() { # KIND PATH
-  put_value "$1" "$2" AllowedCPUs "$possible"
+  note=${narrow:+ (every CPU outside the partitions beside it)}
+  put_value "$1" "$2" AllowedCPUs "$wide"
   put_value "$1" "$2" AllowedCPUs -
   value_of "$1" "$2" AllowedCPUs || value=
   [ "$value" = - ] || return 1
@@ -953,11 +978,39 @@ widen_file() { # KIND PATH
   put_value "$1" "$2" cpuset.cpus -
   value_of "$1" "$2" cpuset.cpus || return 0
   [ "$value" != - ] || return 0
-  put_value "$1" "$2" cpuset.cpus "$possible"
+  put_value "$1" "$2" cpuset.cpus "$wide"
   value_of "$1" "$2" cpuset.cpus || return 0
-  common "$possible" "$possible"
-  note=" (every CPU: the kernel empties no cpuset that has processes)"
-  [ "$value" = "$list" ]
+  note=" (every CPU${narrow:+ outside the partitions beside it}: the kernel empties no cpuset that has processes)"
+  [ "$value" = "$wide" ]
+}
+
+# Sets $wide to CPUs, - for all, but those of partitions beside a group, and $narrow if there are such.
+# A cpuset with one of their CPUs would end them.
+widest() { # PATH CPUS
+  all=$2
+  [ "$all" != - ] || all=$possible
+  case $1 in */*) above=${1%/*} ;; *) above=. ;; esac
+  held=$value
+  taken=
+  for beside in "$CGROUP/$above"/*/; do
+    [ "$beside" != "$CGROUP/$above/${1##*/}/" ] || continue
+    first_line "${beside}cpuset.cpus.partition" || continue
+    case $value in root | isolated) ;; *) continue ;; esac
+    if ! first_line "${beside}cpuset.cpus.exclusive" || [ -z "$value" ]; then
+      first_line "${beside}cpuset.cpus" || continue
+    fi
+    taken=$taken${taken:+,}$value
+  done
+  wide=$(awk "$CPUS"'BEGIN {
+    load(ARGV[1])
+    load(ARGV[2])
+    for (cpu = 0; cpu <= top[ARGV[1]]; cpu++)
+      if (((ARGV[1], cpu) in has) && !((ARGV[2], cpu) in has)) left = left (left == "" ? "" : ",") cpu
+    print norm(left)
+  }' "$all" "$taken" </dev/null)
+  common "$all" "$all"
+  [ "$wide" = "$list" ] || narrow=1
+  value=$held
 }
 
 # True when a group has all CPUs of the group above, or is not there.
@@ -1005,9 +1058,12 @@ in_use() { # KIND PATH WHAT
   return 1
 }
 
-# Puts back every recorded setting that is not in work/wanted, the last one first.
+# Puts back every recorded setting that is not in work/wanted: partitions, which hold cpusets back,
+# and then the last one first.
 release_others() {
-  sort -rn "$work/state" >"$work/lines"
+  sort -rn "$work/state" | awk -F '\t' '$4 == "cpuset.cpus.partition" { print; next }
+    { rest = rest $0 "\n" }
+    END { printf "%s", rest }' >"$work/lines"
   while IFS=$TAB read -r _ kind path what original written earlier <&3; do
     [ -z "$STOP" ] || break
     plain=$kind
@@ -1369,6 +1425,26 @@ partition() { # PATH
   skip "$1" "others are not kept out: the kernel takes no partition: $text"
 }
 
+# A partition that is no lane any more, or has CPUs that are not of its lane, ends before the groups get
+# their CPUs: as long as it is there, no other group can have these.
+end_partitions() {
+  awk -F '\t' '$4 == "cpuset.cpus.partition" { print $3 }' "$work/state" >"$work/ending"
+  while IFS= read -r path <&3; do
+    lane=
+    while read -r cpus _ _ how group; do
+      case $how:$group in *"+lane:$path") lane=$cpus ;; esac
+    done <"$work/groups"
+    first_line "$CGROUP/$path/cpuset.cpus" || value=
+    common "$value" "$value"
+    has=$list
+    common "$has" "$lane"
+    [ "$list" != "$has" ] || continue
+    for what in cpuset.cpus.partition cpuset.cpus.exclusive; do
+      ! recorded file "$path" "$what" || put_back file "$path" "$what" "$original" "$written" "$earlier"
+    done
+  done 3<"$work/ending"
+}
+
 # A partition below the top has a list of its own, which holds against another cpuset. Where it is to
 # have other CPUs, it is made anew.
 dissolve() { # PATH
@@ -1489,6 +1565,7 @@ cycle() {
     warn_once "nothing is applied: $release"
   else
     groups | grep -v '^#' >"$work/groups"
+    [ -n "$STOP" ] || [ -n "$DRY" ] || end_partitions
     while read -r cpus min weight how path <&3; do
       [ -z "$STOP" ] || break
       group "$cpus" "$min" "$weight" "$how" "$path"
