@@ -32,7 +32,6 @@ MAX_BYTES=6000000
 
 hold() {
     [ "$1" = hold ] || exit "$2"
-    trap 'exit 0' TERM INT
     while :; do
         sleep 3600 &
         wait $!
@@ -435,6 +434,8 @@ kubelet() {
 }
 
 [ $# -gt 0 ] && mode=$1 || mode=once
+# A pod that is ended, at whatever moment, has not failed.
+[ "$mode" != hold ] || trap 'exit 0' TERM INT
 case $node in
 '') give_up 'NODE_NAME is not set' ;;
 *[!a-z0-9.-]*) give_up 'NODE_NAME is not the name of a node' ;;
