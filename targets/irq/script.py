@@ -8,7 +8,7 @@ from typing import Final
 from compiler.cpuset import CpuSet, union
 from compiler.plan import DeviceIrqs, NodePlan
 from targets.scripts import Own, fingerprint_data, left_out_data
-from targets.shell import filled, shown
+from targets.shell import aligned, filled, shown
 
 NAME: Final = "irq"
 
@@ -61,7 +61,7 @@ def apply_data(plan: NodePlan) -> dict[str, object]:
         "own": OWN,
         "mode": plan.mode,
         "left": _left(left),
-        "devices_table": _aligned(rows),
+        "devices_table": aligned(rows),
         "policy_line": f'DEVICES="{_names(plan)}"',
     }
 
@@ -149,11 +149,3 @@ def _left(rows: list[DeviceIrqs]) -> list[str]:
         if names:
             lines += filled([f"{text}:", *names], "#   ", "#     ")
     return lines
-
-
-def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
