@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import shutil
+import struct
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,10 +27,13 @@ TOOLS: Final = (
     "qemu-system-common/bookworm-backports",
     "qemu-system-data/bookworm-backports",
     "seabios/bookworm-backports",
+    "zstd",
 )
 KERNELS: Final = ("6.19.14", "7.3.4")
 """Versions wanted; where one is gone from the mirror, the newest there is taken."""
 
+_LAYOUT: Final = "2"
+"""Of the cache; count up when what is put there changes."""
 _SUITES: Final = ("bookworm", "bookworm-backports", "trixie-backports")
 _KERNEL: Final = re.compile(r"^linux-binary-([0-9]+\.[0-9]+\.[0-9]+)\+deb13-cloud-amd64$", re.M)
 _KEYRING: Final = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -57,7 +61,7 @@ class Tools:
 
     @property
     def qemu(self) -> Path:
-        return self.root / "usr/bin/qemu-system-x86_64"
+        return self._program("usr/bin/qemu-system-x86_64")
 
     @property
     def clang(self) -> Path:
@@ -65,14 +69,28 @@ class Tools:
 
     @property
     def bpftool(self) -> Path:
-        return self.root / "usr/sbin/bpftool"
+        return self._program("usr/sbin/bpftool")
 
     @property
     def busybox(self) -> Path:
-        return self.root / "bin/busybox"
+        return self._program("bin/busybox")
+
+    @property
+    def zstd(self) -> Path:
+        return self._program("usr/bin/zstd")
+
+    def _program(self, path: str) -> Path:
+        """Return a program; those that the machine has in that version are not unpacked."""
+        unpacked = self.root / path
+        return unpacked if unpacked.exists() else Path("/", path)
 
     def kernels(self) -> dict[str, Path]:
-        """Return the kernel images by version, oldest first."""
+        """Return the kernels by version, oldest first: ELF files."""
+        found = {path.name[len("vmlinux-") :]: path for path in self.root.glob("vmlinux-*")}
+        return dict(sorted(found.items(), key=lambda one: [int(n) for n in one[0].split(".")]))
+
+    def images(self) -> dict[str, Path]:
+        """Return the kernels as they are packaged, by version."""
         images = [
             *self.root.glob("boot/vmlinuz-*"),
             *self.root.glob("usr/lib/modules/*/vmlinuz"),
@@ -81,7 +99,7 @@ class Tools:
         for image in images:
             name = image.parent.name if image.name == "vmlinuz" else image.name[len("vmlinuz-") :]
             found[name.split("+")[0]] = image
-        return dict(sorted(found.items(), key=lambda one: [int(n) for n in one[0].split(".")]))
+        return found
 
 
 def cache_directory() -> Path:
@@ -96,7 +114,9 @@ def prepare(cache: Path) -> Tools:
     Raises:
         Unavailable: this is no Debian 12 on x86-64, or the packages cannot be had.
     """
-    wanted = hashlib.sha256("\n".join((*TOOLS, *KERNELS, *_SUITES)).encode()).hexdigest()[:12]
+    wanted = hashlib.sha256("\n".join((*TOOLS, *KERNELS, *_SUITES, _LAYOUT)).encode()).hexdigest()[
+        :12
+    ]
     root = cache / f"root-{wanted}"
     if (root / ".complete").exists():
         return Tools(root)
@@ -114,10 +134,12 @@ def prepare(cache: Path) -> Tools:
     partial.mkdir(parents=True)
     for package in sorted(archives.glob("*.deb")):
         _run(["dpkg-deb", "-x", str(package), str(partial)], apt)
-    # Programs that were on the machine already are not downloaded again.
-    for program in ("usr/sbin/bpftool", "bin/busybox", "usr/bin/qemu-system-x86_64"):
-        if not (partial / program).exists():
-            raise Unavailable(f"the packages hold no {program}")
+    tools = Tools(partial)
+    for program in (tools.bpftool, tools.busybox, tools.qemu, tools.zstd):
+        if not program.exists():
+            raise Unavailable(f"the packages hold no {program.name}")
+    for version, image in tools.images().items():
+        unpack_kernel(tools, image, partial / f"vmlinux-{version}")
     shutil.rmtree(archives)
     (partial / ".complete").touch()
     shutil.rmtree(root, ignore_errors=True)
@@ -180,6 +202,25 @@ def choose_kernels(listing: str) -> list[str]:
         raise Unavailable("the mirror has no kernel with sched_ext")
     newest = max(there, key=lambda version: [int(part) for part in version.split(".")])
     return sorted({there.get(version, there[newest]) for version in KERNELS})
+
+
+def unpack_kernel(tools: Tools, image: Path, target: Path) -> None:
+    """Write the kernel that a bzImage holds: QEMU starts it seconds sooner than it unpacks itself.
+
+    Where it lies, and how long it is, stands in the header of the boot protocol
+    (Documentation/arch/x86/boot.rst: setup_sects, payload_offset, payload_length).  The last four
+    bytes are its size.
+    """
+    data = image.read_bytes()
+    offset, length = struct.unpack_from("<II", data, 0x248)
+    start = (data[0x1F1] + 1) * 512 + offset
+    payload = data[start : start + length - 4]
+    if data[0x202:0x206] != b"HdrS" or not payload.startswith(b"\x28\xb5\x2f\xfd"):
+        raise Unavailable(f"{image.name} is no kernel compressed with zstd")
+    with target.open("wb") as out:
+        subprocess.run(
+            [tools.zstd, "-dcq"], input=payload, stdout=out, env=tools.environment(), check=True
+        )
 
 
 def _run(command: list[str], environment: dict[str, str], cwd: Path | None = None) -> str:

@@ -13,6 +13,10 @@ COLLECT: Final = ROOT / "compiler" / "facts" / "daemonset" / "collect.sh"
 FACTS_SCRIPT: Final = b"NODE_NAME=guest TIERC_ROOT=/ sh /lab/collect.sh\n"
 
 
+class PolicyFailed(Exception):
+    """tierc did not compile a policy; the message holds what it printed."""
+
+
 def facts_files() -> dict[str, bytes]:
     """Return what a guest needs to print its facts."""
     return {"run.sh": FACTS_SCRIPT, "collect.sh": COLLECT.read_bytes()}
@@ -25,6 +29,9 @@ def build(console: str, documents: str, directory: Path) -> Path:
         console: what the guest printed.
         documents: YAML documents of the project and its intents.
         directory: an empty one to work in.
+
+    Raises:
+        PolicyFailed: tierc ended with an error.
     """
     log = directory / "facts.log"
     log.write_text("".join(f"{line}\n" for line in console.splitlines() if "tierc-facts" in line))
@@ -48,4 +55,4 @@ def _tierc(*arguments: str) -> None:
         check=False,
     )
     if done.returncode:
-        raise RuntimeError(f"tierc {' '.join(arguments)}:\n{done.stdout}{done.stderr}")
+        raise PolicyFailed(f"tierc {' '.join(arguments)}:\n{done.stdout}{done.stderr}")

@@ -1,22 +1,19 @@
 """Scenario a: a decode loop against hogs on every CPU, with and without tierc.
 
-The loop sleeps 2 ms and runs 0.3 ms, as one that waits for a GPU; the hogs run all the time.  In
-one guest: the kernel's own scheduler (EEVDF), CPU affinity by tierc's taskset script, tierc's
-scheduler without a seed, and with the seed.
+The loop sleeps 2 ms and runs 0.3 ms, as one that waits for a GPU; the hogs run all the time.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from compiler.cpuset import CpuSet
-from tests.lab.guest import Lab, run
-from tests.lab.policy import build, facts_files
+from tests.lab.check import Check, at_least, at_most
+from tests.lab.machine import Machine
+from tests.lab.scenario import Phase, Report, Result, Scenario, Step, Table
 
 POLICY: Final = """\
 apiVersion: tierc.dev/v1alpha1
@@ -45,52 +42,38 @@ spec:
 HOGS_PER_CPU: Final = (4, 8)
 SECONDS: Final = 3
 """How long the loop is looked at."""
-HOG_SECONDS: Final = SECONDS + 1.5
+DELAY: Final = 0.3
+"""How long the hogs run before."""
+HOG_SECONDS: Final = DELAY + SECONDS + 0.2
 RUN_MS: Final = 0.3
 """CPU time of a step, as in payload/work.c."""
+LEAST_HOGS_SHARE: Final = 0.95
+"""Of the CPU time that the decode loop leaves them on their CPUs."""
 
-_SCRIPT: Final = """\
-loop() { # NAME HOGS
-  if [ "$2" -gt 0 ]; then
-    work hogs hog "$2" {hog_seconds} >/tmp/hogs &
-    hogs=$!
-    sleep 1
-  fi
-  echo "LAB a $1 hogs=$2 $(work decode VLLM::EngineCor {seconds})"
-  if [ "$2" -gt 0 ]; then
-    wait $hogs
-    echo "LAB a-hogs $1 hogs=$2 $(cat /tmp/hogs)"
-  fi
-}
-loop eevdf 0
-for n in {hogs}; do loop eevdf $n; done
-sh /lab/node/taskset/apply.sh --watch 1 --quiet >/dev/null 2>&1 &
-applier=$!
-for n in {hogs}; do loop taskset $n; done
-kill $applier
-wait $applier
-sh /lab/node/taskset/revert.sh --quiet
-mkdir /sys/fs/bpf/tierc_link
-bpftool struct_ops register /lab/tierc.bpf.o /sys/fs/bpf/tierc_link >/dev/null 2>&1 || true
-[ "$(cat /sys/kernel/sched_ext/state)" = enabled ] || exit 1
-loop empty 0
-for n in {hogs}; do loop empty $n; done
-sh /lab/node/bpf/load.sh --object /lab/tierc.bpf.o
-echo "LAB load $?"
-loop seeded 0
-for n in {hogs}; do loop seeded $n; done
-sh /lab/node/bpf/load.sh --object /lab/tierc.bpf.o
-echo "LAB load-again $?"
-sh /lab/node/bpf/unload.sh
-echo "LAB unload $? $(cat /sys/kernel/sched_ext/state) $(ls /sys/fs/bpf | wc -l)"
-dmesg | grep -i sched_ext
-exit 0
+LOOP: Final = """\
+hold
+[ {hogs} = 0 ] || work hogs hog {hogs} {hog_seconds} >/tmp/hogs &
+hogs=$!
+work decode VLLM::EngineCor {seconds} {delay} >/tmp/decode &
+decode=$!
+usleep 100000
+{before}
+go
+wait $decode
+echo "LAB {name} hogs={hogs} $(cat /tmp/decode)"
+[ {hogs} = 0 ] || { wait $hogs; echo "LAB {name}-hogs hogs={hogs} $(cat /tmp/hogs)"; }
 """
 
+_NAMES: Final = {
+    Phase.EEVDF: "eevdf",
+    Phase.STATIC: "static",
+    Phase.EMPTY: "empty",
+    Phase.SEEDED: "seeded",
+}
 _LINE: Final = re.compile(
     r"^LAB a (\w+) hogs=(\d+) steps_per_s=([\d.]+) p50_us=(\d+) p99_us=(\d+) max_us=(\d+)", re.M
 )
-_HOGS: Final = re.compile(r"^LAB a-hogs (\w+) hogs=(\d+) hogs_cpu_ms=(\d+) least_ms=(\d+)", re.M)
+_HOGS: Final = re.compile(r"^LAB a (\w+)-hogs hogs=(\d+) hogs_cpu_ms=(\d+) least_ms=(\d+)", re.M)
 
 
 @dataclass(frozen=True)
@@ -116,44 +99,96 @@ Results = Mapping[tuple[str, int], Figures]
 """By scheduler and hogs on each CPU."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a guest did.
-
-    Attributes:
-        results: its figures.
-        hog_cpus: how many CPUs the plan allows the hogs: not those kept for node software.
-        console: all it printed.
-    """
-
-    results: Results
-    hog_cpus: int
-    console: str
+def loop(name: str, hogs: int, before: str = "") -> str:
+    """Return a script that runs the loop against hogs; ``before`` is run while all wait."""
+    script = LOOP.replace("{name}", name).replace("{hogs}", str(hogs)).replace("{before}", before)
+    times = {"seconds": SECONDS, "delay": DELAY, "hog_seconds": HOG_SECONDS}
+    for word, value in times.items():
+        script = script.replace(f"{{{word}}}", str(value))
+    return script
 
 
-def measure(lab: Lab, kernel: Path, cpus: int, work: Path) -> Outcome:
-    """Run the scenario in a guest."""
-    work.mkdir(parents=True)
-    (work / "policy").mkdir()
-    node = build(run(lab, kernel, cpus, facts_files(), work), POLICY, work / "policy")
-    hogs = " ".join(str(each * cpus) for each in HOGS_PER_CPU)
-    script = _SCRIPT.replace("{hogs}", hogs).replace("{seconds}", str(SECONDS))
-    files = {"run.sh": script.replace("{hog_seconds}", str(HOG_SECONDS)).encode()}
-    for path in sorted(node.rglob("*")):
-        if path.is_file():
-            files[f"node/{path.relative_to(node)}"] = path.read_bytes()
-    text = run(lab, kernel, cpus, files, work)
-    plan = json.loads((node / "plan.json").read_text())
-    (batch,) = (unit for unit in plan["units"] if unit["intent"] == "batch")
-    return Outcome(figures(text, cpus), len(CpuSet.parse(batch["cpus"])), text)
+def steps(machine: Machine) -> Sequence[Step]:
+    """Return every scheduler with every number of hogs."""
+    found = []
+    for phase, name in _NAMES.items():
+        before = "static $POLICY" if phase is Phase.STATIC else ""
+        for each in (0, *HOGS_PER_CPU):
+            script = loop(f"a {name}", each * machine.cpus, before)
+            found.append(Step(phase, script, "decode"))
+    return found
 
 
-def figures(text: str, cpus: int) -> Results:
+def figures(console: str, cpus: int) -> Results:
     """Read the figures that a guest printed."""
-    hogs = {(m[1], int(m[2])): (int(m[3]), int(m[4])) for m in _HOGS.finditer(text)}
+    hogs = {(m[1], int(m[2])): (int(m[3]), int(m[4])) for m in _HOGS.finditer(console)}
     return {
         (m[1], int(m[2]) // cpus): Figures(
             float(m[3]), int(m[4]), int(m[5]), *hogs.get((m[1], int(m[2])), (0, 0))
         )
-        for m in _LINE.finditer(text)
+        for m in _LINE.finditer(console)
     }
+
+
+def judge(result: Result) -> Report:
+    """Judge: protected and alone must be alike, and nobody may starve."""
+    results = figures(result.console, result.machine.cpus)
+    missing = [
+        f"{name}, {hogs} hogs each"
+        for name in _NAMES.values()
+        for hogs in (0, *HOGS_PER_CPU)
+        if (name, hogs) not in results
+    ]
+    if missing:
+        return Report([Check(False, f"no figures: {'; '.join(missing)}")])
+    (batch,) = (unit for unit in result.plans["decode"]["units"] if unit["intent"] == "batch")
+    hog_cpus = len(CpuSet.parse(batch["cpus"]))
+    checks = [
+        check for hogs in HOGS_PER_CPU for check in check_a(results, result.machine, hogs, hog_cpus)
+    ]
+    rows = [
+        (name, hogs, one.steps, one.p50_us, one.p99_us, one.hogs_ms, one.least_ms)
+        for (name, hogs), one in results.items()
+    ]
+    columns = ("scheduler", "hogs", "steps/s", "p50 us", "p99 us", "hogs ms", "least ms")
+    return Report(checks, Table(columns, rows))
+
+
+def check_a(results: Results, machine: Machine, hogs: int, hog_cpus: int) -> list[Check]:
+    """Judge the runs with so many hogs on each CPU.
+
+    With 4 CPUs and more, their clocks are emulated one after the other, and only the schedulers of
+    one guest are compared.
+
+    Args:
+        results: of one guest.
+        machine: the guest.
+        hogs: on each CPU.
+        hog_cpus: how many CPUs the plan leaves the hogs: not those kept for node software.
+    """
+    idle = results["eevdf", 0]
+    seeded, eevdf, empty = (results[name, hogs] for name in ("seeded", "eevdf", "empty"))
+    name = f"{hogs} hogs each"
+    least, most = {1: (0.97, 1.5), 2: (0.95, 1.5)}.get(machine.cpus, (0.0, 0.0))
+    if least:
+        checks = [
+            at_least(f"{name}: steps, seeded", seeded.steps, least * idle.steps),
+            at_most(f"{name}: p99 us, seeded", seeded.p99_us, most * idle.p99_us),
+        ]
+    else:
+        checks = [
+            at_least(f"{name}: steps, seeded", seeded.steps, eevdf.steps),
+            at_most(f"{name}: p99 us, seeded", seeded.p99_us, eevdf.p99_us),
+        ]
+    left = HOG_SECONDS * 1000 * hog_cpus - seeded.steps * SECONDS * RUN_MS
+    return [
+        *checks,
+        at_least(f"{name}: hogs' ms, seeded", seeded.hogs_ms, LEAST_HOGS_SHARE * left),
+        at_least(f"{name}: steps, no seed", empty.steps, 0.8 * eevdf.steps),
+        at_most(f"{name}: p99 us, no seed", empty.p99_us, 1.25 * eevdf.p99_us),
+    ]
+
+
+SCENARIO: Final = Scenario(
+    "a", "a decode loop and hogs on every CPU", {"decode": POLICY}, steps, judge
+)

@@ -14,9 +14,11 @@ from typing import Final
 
 from compiler.cpuset import CpuSet
 from tests.lab.guest import Lab, run
+from tests.lab.machine import Machine
 from tests.lab.policy import build, facts_files
 
 CPUS: Final = 4
+MACHINE: Final = Machine("4 CPUs", CPUS, counted=False)
 
 _PROJECT: Final = """\
 apiVersion: tierc.dev/v1alpha1
@@ -208,7 +210,7 @@ class Seen:
 def measure(lab: Lab, kernel: Path, work: Path) -> str:
     """Run the scenario; return what the guest printed."""
     work.mkdir(parents=True)
-    facts = run(lab, kernel, CPUS, facts_files(), work, counted=False)
+    facts = run(lab, kernel, MACHINE, facts_files(), work)
     files: dict[str, bytes] = {}
     for name, policy in POLICIES.items():
         (work / name).mkdir()
@@ -216,7 +218,7 @@ def measure(lab: Lab, kernel: Path, work: Path) -> str:
         for path in sorted((node / "cpuset").glob("*.sh")):
             files[f"{name}/cpuset/{path.name}"] = path.read_bytes()
     files["run.sh"] = guest_script().encode()
-    return run(lab, kernel, CPUS, files, work, counted=False)
+    return run(lab, kernel, MACHINE, files, work)
 
 
 def guest_script() -> str:

@@ -14,10 +14,12 @@ from typing import Final
 
 from tests.lab.check import Check
 from tests.lab.guest import Lab, run
+from tests.lab.machine import Machine
 from tests.lab.policy import build, facts_files
 from tests.lab.scenario_a import POLICY
 
 CPUS: Final = 4
+MACHINE: Final = Machine("4 CPUs", CPUS, counted=False)
 RESEEDS: Final = 6
 KILLS: Final = 6
 
@@ -107,7 +109,7 @@ exit 0
 def measure(lab: Lab, kernel: Path, work: Path) -> tuple[str, int]:
     """Run the scenarios; return what the guest printed, and the CPU of the lane."""
     work.mkdir(parents=True)
-    facts = run(lab, kernel, CPUS, facts_files(), work, counted=False)
+    facts = run(lab, kernel, MACHINE, facts_files(), work)
     files: dict[str, bytes] = {}
     lane = -1
     for name, policy in (("lane", _LANE), ("open", POLICY)):
@@ -128,7 +130,7 @@ def measure(lab: Lab, kernel: Path, work: Path) -> tuple[str, int]:
     ):
         script = script.replace("{" + key + "}", str(value))
     files["run.sh"] = script.encode()
-    return run(lab, kernel, CPUS, files, work, counted=False), lane
+    return run(lab, kernel, MACHINE, files, work), lane
 
 
 def check_f(console: str, lane: int) -> list[Check]:

@@ -1,63 +1,27 @@
 /*
- * Loads for the lab's guest, in one static program.
+ * The loads of most scenarios.  All wait while /tmp/hold exists.
  *
- *   work decode NAME SECONDS       a step: sleep 2 ms, run 0.3 ms.  Prints the steps a second and
- *                                  how late it woke, in microseconds
- *   work hogs NAME COUNT SECONDS   processes that run all the time.  Prints what they got,
- *                                  in milliseconds of CPU time: together, and the least of them
+ *   work decode NAME SECONDS [DELAY]  after DELAY seconds, steps: sleep 2 ms, run 0.3 ms.  Prints
+ *                                     the steps a second, and how late it woke, in microseconds
+ *   work hogs NAME COUNT SECONDS      processes that run all the time.  Prints what they got, in
+ *                                     milliseconds of CPU time: together, and the least of them
  */
-#define _GNU_SOURCE
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+#include "load.h"
 
 #define SLEEP_US 2000
 #define RUN_US 300
 #define MOST_STEPS 1000000
 
-static long long now_us(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return t.tv_sec * 1000000LL + t.tv_nsec / 1000;
-}
-
-static void sleep_until(long long us)
-{
-	struct timespec t = { us / 1000000, us % 1000000 * 1000 };
-
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL))
-		;
-}
-
-static void run_for(long long us)
-{
-	long long end = now_us(CLOCK_THREAD_CPUTIME_ID) + us;
-
-	while (now_us(CLOCK_THREAD_CPUTIME_ID) < end)
-		;
-}
-
-static int by_size(const void *a, const void *b)
-{
-	long long x = *(const long long *)a, y = *(const long long *)b;
-
-	return (x > y) - (x < y);
-}
-
-static int decode(double seconds)
+static int decode(double seconds, double delay)
 {
 	static long long late[MOST_STEPS];
-	long long start = now_us(CLOCK_MONOTONIC), end = start + (long long)(seconds * 1e6), wake;
+	long long start, end, wake;
 	int n = 0;
 
+	wait_go();
+	start = now_us(CLOCK_MONOTONIC) + (long long)(delay * 1e6);
+	sleep_until(start);
+	end = start + (long long)(seconds * 1e6);
 	while (n < MOST_STEPS && now_us(CLOCK_MONOTONIC) < end) {
 		wake = now_us(CLOCK_MONOTONIC) + SLEEP_US;
 		sleep_until(wake);
@@ -77,6 +41,7 @@ static int hogs(int count, double seconds)
 
 	for (int i = 0; i < count; i++) {
 		if (fork() == 0) {
+			wait_go();
 			long long end = now_us(CLOCK_MONOTONIC) + (long long)(seconds * 1e6);
 
 			while (now_us(CLOCK_MONOTONIC) < end)
@@ -103,14 +68,14 @@ static int hogs(int count, double seconds)
 
 int main(int argc, char **argv)
 {
-	if (argc == 4 && !strcmp(argv[1], "decode")) {
+	if ((argc == 4 || argc == 5) && !strcmp(argv[1], "decode")) {
 		prctl(PR_SET_NAME, argv[2]);
-		return decode(atof(argv[3]));
+		return decode(atof(argv[3]), argc == 5 ? atof(argv[4]) : 0);
 	}
 	if (argc == 5 && !strcmp(argv[1], "hogs")) {
 		prctl(PR_SET_NAME, argv[2]);
 		return hogs(atoi(argv[3]), atof(argv[4]));
 	}
-	fprintf(stderr, "usage: work decode NAME SECONDS | hogs NAME COUNT SECONDS\n");
+	fprintf(stderr, "usage: work decode NAME SECONDS [DELAY] | hogs NAME COUNT SECONDS\n");
 	return 2;
 }
