@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -12,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import packages
+from tests.lab import kernels, packages
+from tests.lab import scenario_teeth as teeth
 from tests.lab.__main__ import table
 from tests.lab.guest import HERE, compile_load
 from tests.lab.initramfs import directory, file, link, pack
@@ -52,7 +54,7 @@ HOGS = "LAB a {}-hogs hogs={} hogs_cpu_ms={} least_ms={}\n"
 
 def test_figures_are_read() -> None:
     console = LINE.format("eevdf", 0, 415.4, 1318) + LINE.format("eevdf", 8, 272.2, 8916)
-    assert figures(console + HOGS.format("eevdf", 8, 4181, 1043), 2) == {
+    assert figures(console + HOGS.format("eevdf", 8, 4181, 1043), "a", 2) == {
         ("eevdf", 0): Figures(415.4, 66, 1318, 0, 0),
         ("eevdf", 4): Figures(272.2, 66, 8916, 4181, 1043),
     }
@@ -185,7 +187,11 @@ def test_what_goes_wrong_is_seen(old: str, new: str) -> None:
 
 
 LISTING = """\
+linux-image-6.1.0-47-cloud-amd64 - Linux 6.1 for x86-64 cloud (signed)
+linux-image-6.12.95+deb12-cloud-amd64 - Linux 6.12 for x86-64 cloud (signed)
+linux-image-6.16.12+deb13-cloud-amd64 - Linux 6.16 for x86-64 cloud (signed)
 linux-binary-6.19.14+deb13-cloud-amd64 - Binary for Linux 6.19.14 (signed)
+linux-image-6.19.14+deb13-cloud-amd64 - Linux 6.19.14 for x86-64 cloud
 linux-binary-unsigned-7.3.4+deb13-cloud-amd64 - Linux 7.3.4 (unsigned kernel image)
 linux-binary-7.10.1+deb13-cloud-amd64 - Linux 7.10.1 for x86-64 cloud (kernel image)
 linux-binary-7.9.2+deb13-cloud-amd64 - Linux 7.9.2 for x86-64 cloud (kernel image)
@@ -193,12 +199,37 @@ linux-binary-7.9.2+deb13-cloud-amd64 - Linux 7.9.2 for x86-64 cloud (kernel imag
 
 
 def test_a_kernel_that_is_gone_gives_way_to_the_newest() -> None:
-    assert packages.choose_kernels(LISTING) == [
-        "linux-binary-6.19.14+deb13-cloud-amd64",
-        "linux-binary-7.10.1+deb13-cloud-amd64",
-    ]
+    assert kernels.choose(LISTING) == {
+        "6.19.14": "linux-binary-6.19.14+deb13-cloud-amd64",
+        "7.10.1": "linux-binary-7.10.1+deb13-cloud-amd64",
+    }
+    assert kernels.choose(LISTING, ["6.16.12"]) == {
+        "6.16.12": "linux-image-6.16.12+deb13-cloud-amd64"
+    }
     with pytest.raises(packages.Unavailable):
-        packages.choose_kernels("")
+        kernels.choose("")
+    # Debian 12's 6.12 has no sched_ext.
+    with pytest.raises(
+        packages.Unavailable, match=r"no kernel 6\.12\.95; it has 6\.16\.12, 6\.19\.14, "
+    ):
+        kernels.choose(LISTING, ["6.12.95"])
+
+
+def test_a_kernel_is_unpacked(tool: Callable[[str], str], tmp_path: Path) -> None:
+    zstd = subprocess.run(
+        [tool("zstd"), "-c"], input=b"\x7fELF...", capture_output=True, check=True
+    ).stdout
+    # Two sectors of setup code behind the first one, then 8 bytes, then the kernel and its size.
+    image = bytearray(3 * 512)
+    image[0x1F1] = 2
+    image[0x202:0x206] = b"HdrS"
+    struct.pack_into("<II", image, 0x248, 8, len(zstd) + 4)
+    image += b"\xff" * 8 + zstd + struct.pack("<I", 7) + b"more"
+    kernels.unpack(packages.Tools(tmp_path), bytes(image), tmp_path / "vmlinux-1")
+    assert (tmp_path / "vmlinux-1").read_bytes() == b"\x7fELF..."
+    image[0x202] = 0
+    with pytest.raises(packages.Unavailable):
+        kernels.unpack(packages.Tools(tmp_path), bytes(image), tmp_path / "vmlinux-2")
 
 
 def test_the_loads_compile(tmp_path: Path) -> None:
@@ -206,14 +237,53 @@ def test_the_loads_compile(tmp_path: Path) -> None:
         pytest.skip("gcc is not installed")
     for source in sorted((HERE / "payload").glob("*.c")):
         compile_load(source, tmp_path / source.stem)
-        assert (
-            subprocess.run([tmp_path / source.stem], capture_output=True, check=False).returncode
-            == 2
-        )
     done = subprocess.run(
         [tmp_path / "work", "hogs", "hog", "2", "0.1"], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("hogs_cpu_ms=")
+    assert subprocess.run([tmp_path / "work"], capture_output=True, check=False).returncode == 2
+
+
+TEETH = """\
+LAB teeth alone hogs=0 steps_per_s=420 p50_us=66 p99_us=100 max_us=120 cpu=0
+LAB teeth right hogs=4 steps_per_s=418 p50_us=66 p99_us=110 max_us=120 cpu=0
+LAB teeth prefix hogs=4 steps_per_s=44 p50_us=66 p99_us=22805 max_us=120 cpu=0
+LAB teeth flag hogs=4 steps_per_s=44 p50_us=66 p99_us=22805 max_us=120 cpu=0
+LAB teeth fields hogs=4 steps_per_s=418 p50_us=66 p99_us=400 max_us=120 cpu=0
+"""
+LANES = """\
+LAB teeth lane decode=1:10 hogs=0:30,2:20,3:30
+LAB teeth domain decode=2:10 hogs=0:30,3:30
+LAB teeth hard decode=1:10 hogs=0:30,1:1
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fails"),
+    [
+        ("", "", ""),
+        ("right hogs=4 steps_per_s=418", "right hogs=4 steps_per_s=400", "right"),
+        ("prefix hogs=4 steps_per_s=44 p50_us=66 p99_us=22805",
+         "prefix hogs=4 steps_per_s=420 p50_us=66 p99_us=99", "prefix"),
+        ("p99_us=400", "p99_us=150", "fields"),
+        ("LAB teeth flag", "LAB teeth flap", "flag"),
+        ("lane decode=1:10", "lane decode=1:9,2:1", "lane"),
+        ("lane decode=1:10 hogs=0:30", "lane decode=1:10 hogs=1:30", "lane"),
+        ("domain decode=2:10", "domain decode=1:10", "domain"),
+        ("hogs=0:30,1:1", "hogs=0:30,2:1", "hard"),
+        ("hard decode=1:10 hogs=0:30,1:1", "hard decode= hogs=", ""),
+    ],
+)  # fmt: skip
+def test_a_wrong_seed_that_passes_fails(old: str, new: str, fails: str) -> None:
+    checks = [
+        *teeth.judge(Result(TEETH.replace(old, new), {}, ONE)).checks,
+        *teeth.judge(
+            Result(LANES.replace(old, new), {"lane": {"lanes": [{"cpus": "1"}]}}, FOUR)
+        ).checks,
+    ]
+    assert len(checks) == len(teeth.ALONE) + len(teeth.LANE)
+    found = [check.text for check in checks if not check.passed]
+    assert [fails in text for text in found] == ([True] if fails else [])
 
 
 def test_a_table_is_aligned() -> None:

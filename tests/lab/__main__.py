@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from tests.lab import packages
+from tests.lab import kernels, packages
 from tests.lab.catalog import GUESTS, NAMES, Guest, Outcome
 from tests.lab.guest import GuestFailed, Lab, make_lab
 from tests.lab.policy import PolicyFailed
@@ -31,19 +31,16 @@ def main() -> int:
     arguments = _arguments()
     start = time.monotonic()
     try:
-        tools = packages.prepare(packages.cache_directory())
+        cache = packages.cache_directory()
+        tools = packages.prepare(cache)
+        found = kernels.prepare(cache, tools, arguments.kernel or ())
     except packages.Unavailable as error:
         print(f"LAB SKIPPED, NOTHING WAS TESTED: {error}", file=sys.stderr)
         return SKIPPED
-    kernels = tools.kernels()
-    unknown = sorted(set(arguments.kernel or ()) - set(kernels))
-    if unknown:
-        print(f"no kernel {unknown[0]}; there are {', '.join(kernels)}", file=sys.stderr)
-        return 2
     wanted = frozenset(arguments.scenario or NAMES)
     jobs = [
         (guest, version)
-        for version in arguments.kernel or kernels
+        for version in found
         for guest in GUESTS
         if wanted & set(guest.scenarios)
         and (not arguments.cpus or guest.machine.cpus in arguments.cpus)
@@ -54,7 +51,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tierc-lab.") as name:
         work = Path(arguments.keep or name)
         lab = make_lab(tools, work)
-        outcomes = run(lab, kernels, jobs, wanted, work, arguments.jobs)
+        outcomes = run(lab, found, jobs, wanted, work, arguments.jobs)
     if arguments.json:
         text = json.dumps(figures(jobs, outcomes), indent=1, ensure_ascii=False)
         Path(arguments.json).write_text(f"{text}\n")
@@ -70,7 +67,11 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests.lab", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("scenario", nargs="*", help=f"of {', '.join(NAMES)} (default: all)")
-    parser.add_argument("--kernel", action="append", help="only this version; may be repeated")
+    parser.add_argument(
+        "--kernel",
+        action="append",
+        help="this version of Linux instead of the lab's; may be repeated",
+    )
     parser.add_argument("--cpus", type=_numbers, help="only guests with so many CPUs, as 1,2")
     parser.add_argument("--jobs", type=int, default=_jobs(), help="guests at once (%(default)s)")
     parser.add_argument("--json", metavar="FILE", help="write figures and checks to a file")
@@ -108,7 +109,7 @@ def _jobs() -> int:
 
 def run(
     lab: Lab,
-    kernels: dict[str, Path],
+    images: dict[str, Path],
     jobs: Sequence[tuple[Guest, str]],
     wanted: frozenset[str],
     work: Path,
@@ -125,7 +126,7 @@ def run(
         for number in sorted(range(len(jobs)), key=lambda one: -jobs[one][0].seconds):
             guest, version = jobs[number]
             directory = work / f"{number:02}"
-            begun[pool.submit(_timed, lab, kernels[version], guest, wanted, directory)] = number
+            begun[pool.submit(_timed, lab, images[version], guest, wanted, directory)] = number
         for future in as_completed(begun):
             number = begun[future]
             guest, version = jobs[number]

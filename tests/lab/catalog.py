@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.lab import scenario_a, scenario_cpuset, scenario_f, verdict_cpuset
+from tests.lab import scenario_a, scenario_cpuset, scenario_f, scenario_teeth, verdict_cpuset
 from tests.lab.guest import Lab
 from tests.lab.machine import FOUR, ONE, TWO, Machine
 from tests.lab.scenario import Report, Scenario
@@ -67,9 +67,9 @@ def _cpuset(lab: Lab, kernel: Path, wanted: frozenset[str], work: Path) -> list[
 
 
 GUESTS: Final = (
-    _together(ONE, 60, [scenario_a.SCENARIO]),
+    _together(ONE, 60, [scenario_a.SCENARIO, scenario_teeth.SCENARIO]),
     _together(TWO, 60, [scenario_a.SCENARIO]),
-    _together(FOUR, 70, [scenario_a.SCENARIO]),
+    _together(FOUR, 70, [scenario_a.SCENARIO, scenario_teeth.SCENARIO]),
     Guest(("f",), scenario_f.MACHINE, _safety, 60),
     Guest(("cpuset",), scenario_cpuset.MACHINE, _cpuset, 30),
 )

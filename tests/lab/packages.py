@@ -9,8 +9,8 @@ import hashlib
 import os
 import re
 import shutil
-import struct
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -29,13 +29,7 @@ TOOLS: Final = (
     "seabios/bookworm-backports",
     "zstd",
 )
-KERNELS: Final = ("6.19.14", "7.3.4")
-"""Versions wanted; where one is gone from the mirror, the newest there is taken."""
-
-_LAYOUT: Final = "2"
-"""Of the cache; count up when what is put there changes."""
 _SUITES: Final = ("bookworm", "bookworm-backports", "trixie-backports")
-_KERNEL: Final = re.compile(r"^linux-binary-([0-9]+\.[0-9]+\.[0-9]+)\+deb13-cloud-amd64$", re.M)
 _KEYRING: Final = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
@@ -84,28 +78,43 @@ class Tools:
         unpacked = self.root / path
         return unpacked if unpacked.exists() else Path("/", path)
 
-    def kernels(self) -> dict[str, Path]:
-        """Return the kernels by version, oldest first: ELF files."""
-        found = {path.name[len("vmlinux-") :]: path for path in self.root.glob("vmlinux-*")}
-        return dict(sorted(found.items(), key=lambda one: [int(n) for n in one[0].split(".")]))
-
-    def images(self) -> dict[str, Path]:
-        """Return the kernels as they are packaged, by version."""
-        images = [
-            *self.root.glob("boot/vmlinuz-*"),
-            *self.root.glob("usr/lib/modules/*/vmlinuz"),
-        ]
-        found = {}
-        for image in images:
-            name = image.parent.name if image.name == "vmlinuz" else image.name[len("vmlinuz-") :]
-            found[name.split("+")[0]] = image
-        return found
-
 
 def cache_directory() -> Path:
     """Return where the lab keeps what it downloads."""
     given = os.environ.get(CACHE_VARIABLE)
     return Path(given) if given else Path.home() / ".cache" / "tierc-lab"
+
+
+@dataclass(frozen=True)
+class Apt:
+    """The machine's package sources with a configuration of our own.
+
+    Attributes:
+        environment: of its programs.
+        archives: an empty directory for packages.
+    """
+
+    environment: Mapping[str, str]
+    archives: Path
+
+    def run(self, *command: str | Path) -> str:
+        """Run a program among the archives; return what it printed.
+
+        Raises:
+            Unavailable: it failed.
+        """
+        done = subprocess.run(
+            command,
+            env=self.environment,
+            cwd=self.archives,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            said = " ".join(str(word) for word in command[:3])
+            raise Unavailable(f"{said} failed: {_last_line(done.stderr)}")
+        return done.stdout
 
 
 def prepare(cache: Path) -> Tools:
@@ -114,37 +123,39 @@ def prepare(cache: Path) -> Tools:
     Raises:
         Unavailable: this is no Debian 12 on x86-64, or the packages cannot be had.
     """
-    wanted = hashlib.sha256("\n".join((*TOOLS, *KERNELS, *_SUITES, _LAYOUT)).encode()).hexdigest()[
-        :12
-    ]
-    root = cache / f"root-{wanted}"
+    wanted = hashlib.sha256("\n".join((*TOOLS, *_SUITES)).encode()).hexdigest()[:12]
+    root = cache / f"tools-{wanted}"
     if (root / ".complete").exists():
         return Tools(root)
-    mirror = _mirror()
-    apt = _configure(cache / "apt", mirror)
-    _run(["apt-get", "update"], apt)
-    kernels = choose_kernels(_run(["apt-cache", "search", "--names-only", "^linux-binary-"], apt))
-    archives = cache / "apt" / "archives"
-    shutil.rmtree(archives, ignore_errors=True)
-    (archives / "partial").mkdir(parents=True)
-    _run(["apt-get", "-y", "--download-only", "--no-install-recommends", "install", *TOOLS], apt)
-    _run(["apt-get", "download", *kernels], apt, cwd=archives)
-    partial = cache / f"root-{wanted}.partial"
+    apt = open_apt(cache)
+    apt.run("apt-get", "-y", "--download-only", "--no-install-recommends", "install", *TOOLS)
+    partial = cache / f"tools-{wanted}.partial"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    for package in sorted(archives.glob("*.deb")):
-        _run(["dpkg-deb", "-x", str(package), str(partial)], apt)
+    for package in sorted((cache / "apt" / "archives").glob("*.deb")):
+        apt.run("dpkg-deb", "-x", package, partial)
     tools = Tools(partial)
     for program in (tools.bpftool, tools.busybox, tools.qemu, tools.zstd):
         if not program.exists():
             raise Unavailable(f"the packages hold no {program.name}")
-    for version, image in tools.images().items():
-        unpack_kernel(tools, image, partial / f"vmlinux-{version}")
-    shutil.rmtree(archives)
     (partial / ".complete").touch()
     shutil.rmtree(root, ignore_errors=True)
     partial.rename(root)
     return Tools(root)
+
+
+def open_apt(cache: Path) -> Apt:
+    """Read the lists of the machine's mirror into the cache.
+
+    Raises:
+        Unavailable: this is no Debian 12 on x86-64, or the mirror cannot be reached.
+    """
+    mirror = _mirror()
+    archives = cache / "apt" / "archives"
+    shutil.rmtree(archives, ignore_errors=True)
+    apt = Apt(_configure(cache / "apt", mirror), archives)
+    apt.run("apt-get", "update")
+    return apt
 
 
 def _mirror() -> str:
@@ -190,46 +201,6 @@ def _configure(directory: Path, mirror: str) -> dict[str, str]:
         'Debug::NoLocking "1";\n'
     )
     return {**os.environ, "APT_CONFIG": str(directory / "etc/apt.conf"), "LC_ALL": "C.UTF-8"}
-
-
-def choose_kernels(listing: str) -> list[str]:
-    """Return the packages of the wanted kernels, or of the newest instead."""
-    there = {
-        version: f"linux-binary-{version}+deb13-cloud-amd64"
-        for version in _KERNEL.findall(re.sub(r" - .*", "", listing))
-    }
-    if not there:
-        raise Unavailable("the mirror has no kernel with sched_ext")
-    newest = max(there, key=lambda version: [int(part) for part in version.split(".")])
-    return sorted({there.get(version, there[newest]) for version in KERNELS})
-
-
-def unpack_kernel(tools: Tools, image: Path, target: Path) -> None:
-    """Write the kernel that a bzImage holds: QEMU starts it seconds sooner than it unpacks itself.
-
-    Where it lies, and how long it is, stands in the header of the boot protocol
-    (Documentation/arch/x86/boot.rst: setup_sects, payload_offset, payload_length).  The last four
-    bytes are its size.
-    """
-    data = image.read_bytes()
-    offset, length = struct.unpack_from("<II", data, 0x248)
-    start = (data[0x1F1] + 1) * 512 + offset
-    payload = data[start : start + length - 4]
-    if data[0x202:0x206] != b"HdrS" or not payload.startswith(b"\x28\xb5\x2f\xfd"):
-        raise Unavailable(f"{image.name} is no kernel compressed with zstd")
-    with target.open("wb") as out:
-        subprocess.run(
-            [tools.zstd, "-dcq"], input=payload, stdout=out, env=tools.environment(), check=True
-        )
-
-
-def _run(command: list[str], environment: dict[str, str], cwd: Path | None = None) -> str:
-    done = subprocess.run(
-        command, env=environment, cwd=cwd, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise Unavailable(f"{' '.join(command[:3])} failed: {_last_line(done.stderr)}")
-    return done.stdout
 
 
 def _last_line(text: str) -> str:

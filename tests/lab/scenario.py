@@ -57,7 +57,7 @@ class Result:
 
     Attributes:
         console: all it printed.
-        plans: the decoded plan.json of each policy.
+        plans: the decoded plan.json of each policy that its steps name.
         machine: where it ran.
     """
 

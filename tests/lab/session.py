@@ -54,19 +54,19 @@ exit 0
 
 
 def compile_policies(
-    facts: str, scenarios: Sequence[Scenario], work: Path
+    facts: str, machine: Machine, scenarios: Sequence[Scenario], work: Path
 ) -> dict[tuple[str, str], Path]:
-    """Compile every policy for the guest that printed these facts.
+    """Compile the policies that steps name, for the guest that printed these facts.
 
     Returns:
         by scenario and policy, the directory of the node.
     """
     nodes = {}
     for scenario in scenarios:
-        for name, documents in scenario.policies.items():
+        for name in sorted({step.policy for step in scenario.steps(machine)} - {""}):
             directory = work / f"{scenario.name}-{name}"
             directory.mkdir(parents=True)
-            nodes[scenario.name, name] = build(facts, documents, directory)
+            nodes[scenario.name, name] = build(facts, scenario.policies[name], directory)
     return nodes
 
 
@@ -119,7 +119,7 @@ def play(
         GuestFailed: the guest did not come to its end.
     """
     work.mkdir(parents=True)
-    nodes = compile_policies(facts, scenarios, work)
+    nodes = compile_policies(facts, machine, scenarios, work)
     steps = [(one.name, step) for one in scenarios for step in one.steps(machine)]
     script, files = script_of(steps)
     files["run.sh"] = script.encode()
@@ -130,7 +130,7 @@ def play(
     went_wrong = [Check(False, line) for line in console.splitlines() if _WENT_WRONG.match(line)]
     reports = []
     for scenario in scenarios:
-        plans = {name: plan_of(nodes[scenario.name, name]) for name in scenario.policies}
+        plans = {name: plan_of(node) for (own, name), node in nodes.items() if own == scenario.name}
         report = scenario.judge(Result(console, plans, machine))
         if scenario is scenarios[0] and went_wrong:
             report = dataclasses.replace(report, checks=(*went_wrong, *report.checks))
