@@ -45,7 +45,7 @@ def write(a_plan: NodePlan, directory: Path) -> Path:
     return directory / "bpf"
 
 
-def put_in_force(bpftool: Bpftool, bpf_dir: Path, slot: int) -> None:
+def put_in_force(bpftool: Bpftool, bpf_dir: Path, slot: int, *, in_place: bool = False) -> None:
     stage(bpftool, bpf_dir)
     document = json.loads((bpf_dir / "seed.json").read_text())
     abi = bytes.fromhex(document["abi"]["raw"]).hex(" ")
@@ -53,7 +53,11 @@ def put_in_force(bpftool: Bpftool, bpf_dir: Path, slot: int) -> None:
         *f"map update pinned {bpftool.bpffs}/tierc_abi key hex 00 00 00 00 value hex".split(),
         *abi.split(),
     )
-    publish_and_flip(bpftool, bpf_dir, slot)
+    if in_place:
+        bpftool.batch((bpf_dir / f"slot{slot}" / "publish.batch").read_text())
+        bpftool.batch((bpf_dir / f"slot{slot}" / "flip.batch").read_text())
+    else:
+        publish_and_flip(bpftool, bpf_dir, slot)
     unstage(bpftool)
 
 
@@ -169,21 +173,27 @@ def publish_and_flip_unchecked(bpftool: Bpftool, bpf_dir: Path) -> None:
 # --- exchange under load ------------------------------------------------------------------------
 
 
-def test_no_thread_is_judged_by_half_of_two_seeds(bpftool: Bpftool, tmp_path: Path) -> None:
-    """Two seeds that agree in nothing, exchanged while classification runs all the time.
+ALLOWED = {2 << 16 | 101, 0 << 16 | 201}
+"""What the two seeds of `answers_meanwhile` say of its thread: the band, and the rule."""
+
+
+def answers_meanwhile(bpftool: Bpftool, directory: Path, slots: tuple[int, int]) -> set[int]:
+    """Exchange two seeds that agree in nothing while classification runs all the time.
 
     In the first, rules 0-99 are about other names and rule 100 has the thread; in the second, rule
     200 has it by another dimension.  Tables of both together give yet another answer.
+
+    Returns:
+        every answer that was given, a million of them and more.
     """
     one = plan([rule(n, 1, comm=f"c{n}") for n in range(100)] + [rule(100, 2, comm="decode")])
     two = plan(
         [rule(n, 3, cgroup=f"x{n}/**") for n in range(200)] + [rule(200, 0, leader_comm="lead*")]
     )
     thread = Thread(b"decode", b"leader", (b"a", b"b"))
-    seeds = [write(one, tmp_path / "one"), write(two, tmp_path / "two")]
-    allowed = {2 << 16 | 101, 0 << 16 | 201}
-    put_in_force(bpftool, seeds[0], 0)
-    data = tmp_path / "packet"
+    seeds = [write(one, directory / "one"), write(two, directory / "two")]
+    put_in_force(bpftool, seeds[0], slots[0])
+    data = directory / "packet"
     data.write_bytes(packet(thread))
     stop = threading.Event()
     failed: list[str] = []
@@ -200,12 +210,20 @@ def test_no_thread_is_judged_by_half_of_two_seeds(bpftool: Bpftool, tmp_path: Pa
     reader.start()
     try:
         for turn in range(1, 13):
-            put_in_force(bpftool, seeds[turn % 2], turn % 2)
+            put_in_force(bpftool, seeds[turn % 2], slots[turn % 2], in_place=slots[0] == slots[1])
     finally:
         stop.set()
         reader.join()
     assert not failed
     counts = bpftool.dump("pinned", str(bpftool.bpffs / "answers"))
-    answers = {int.from_bytes(key, "little") for key in counts}
-    assert answers == allowed
     assert sum(int.from_bytes(value, "little") for value in counts.values()) > 1_000_000
+    return {int.from_bytes(key, "little") for key in counts}
+
+
+def test_no_thread_is_judged_by_half_of_two_seeds(bpftool: Bpftool, tmp_path: Path) -> None:
+    assert answers_meanwhile(bpftool, tmp_path, (0, 1)) == ALLOWED
+
+
+def test_in_one_slot_some_would_be(bpftool: Bpftool, tmp_path: Path) -> None:
+    """The test above can fail: tables exchanged where they are in force give other answers."""
+    assert answers_meanwhile(bpftool, tmp_path, (0, 0)) > ALLOWED
