@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -57,3 +58,14 @@ def by_turns(commands: Mapping[str, Callable[[], Cost]], runs: int) -> dict[str,
         name: Cost(median(c.cpu for c in rows), median(c.peak_mib for c in rows))
         for name, rows in costs.items()
     }
+
+
+def count(text: str) -> int:
+    """Return a number of runs, nodes or machines, as an argument gives it.
+
+    Raises:
+        ArgumentTypeError: the text is no whole number from 1 to 999,999.
+    """
+    if not (text.isascii() and text.isdecimal() and len(text) <= 6 and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number from 1 to 999999")
+    return int(text)

@@ -6,6 +6,7 @@ See bench/README.md.
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import sys
 import tempfile
@@ -14,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.fleet import INTENTS, generated_intents, intent, write_fleet
-from bench.measure import Cost, by_turns, run
+from bench.measure import Cost, by_turns, count, run
 
 ROOT = Path(__file__).resolve().parent.parent
 INTENT_COUNT = 1000
+USAGE = "What users wait for, as ratios to programs that do what must be done anyway."
 TIERC = (sys.executable, "-m", "compiler")
 
 
@@ -128,9 +130,12 @@ def _program(name: str) -> str:
 
 
 def main() -> int:
-    """Print the figures; exit 1 where an aim is missed."""
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    nodes = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
+    """Print the figures; exit 1 where an aim is missed, 2 on wrong usage."""
+    parser = argparse.ArgumentParser(prog="python -m bench.tool", description=USAGE)
+    parser.add_argument("runs", nargs="?", type=count, default=5, help="of each program (5)")
+    parser.add_argument("nodes", nargs="?", type=count, default=1000, help="of the fleet (1000)")
+    given = parser.parse_args()
+    runs, nodes = given.runs, given.nodes
     with tempfile.TemporaryDirectory(prefix="tierc-bench-") as temp:
         costs = measure(Path(temp), runs, nodes)
     print(report(costs, runs, nodes))

@@ -47,10 +47,12 @@ class NodeClass:
     Attributes:
         name: see :func:`class_names`.
         members: sorted by name; at least one.
+        key: what they have in common.
     """
 
     name: str
     members: tuple[Loaded[NodeFacts], ...]
+    key: ClassKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def classes_of(policy: Policy) -> tuple[NodeClass, ...]:
     for node in policy.nodes:
         groups.setdefault(selection.key(node), []).append(node)
     names = class_names(groups)
-    return tuple(NodeClass(names[key], tuple(members)) for key, members in groups.items())
+    return tuple(NodeClass(names[key], tuple(members), key) for key, members in groups.items())
 
 
 def class_names(

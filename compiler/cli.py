@@ -179,7 +179,8 @@ def explain(
 ) -> None:
     """Say which rule, tier and CPUs a thread gets on a node, whose a CPU is, and why.
 
-    With neither: the intents that select the node, its lanes, units and what is left out.
+    With neither: the node's class, its step of the rollout, the intents that select it, its lanes,
+    units and what is left out.
     """
     from compiler.commands.explain import run
     from compiler.explain import Thread
@@ -223,9 +224,15 @@ def policy_test(
     raise typer.Exit(run(path, keyword, formats or ["text"], color.value, update=update))
 
 
-@app.command(epilog="Example: tierc graph --node spark-a --format dot | dot -Tsvg -o spark-a.svg")
+@app.command(epilog="Example: tierc graph . --node spark-a --format dot | dot -Tsvg -o spark-a.svg")
 def graph(
-    project: ProjectOption = Path(),
+    path: Annotated[
+        Path | None, typer.Argument(help="A policy repository.", show_default=".")
+    ] = None,
+    project: Annotated[
+        Path | None,
+        typer.Option("--project", "-p", help="The same.", show_default=False),
+    ] = None,
     node: Annotated[
         str | None,
         typer.Option(
@@ -251,7 +258,7 @@ def graph(
     """
     from compiler.commands.graph import run
 
-    raise typer.Exit(run(project, node, output, out, color.value))
+    raise typer.Exit(run(path, project, node, output, out, color.value))
 
 
 @app.command(epilog="Example: tierc verify /etc/tierc/nodes/spark-a --format json")

@@ -26,6 +26,7 @@ from compiler.profiles import Profiles, builtin_groups, builtin_ladder
 from compiler.source import Document, SourceFile, discover, read_source
 
 PROJECT_FILE: Final = "tierc.yaml"
+_OTHER_NAMES: Final = ("tierc.yml", "tierc.json")
 SNAPSHOT_SUFFIX: Final = ".plan.json"
 """Ends the names of plans that tests compare with; such files are no documents."""
 _PLACES_KEPT: Final = 2
@@ -100,6 +101,19 @@ def project_root(start: Path) -> Path | None:
     return None
 
 
+def _misnamed_project(root: Path, sink: Sink) -> None:
+    """Report a file that is meant to be the project's and would be passed over."""
+    for name in _OTHER_NAMES:
+        if (root / name).is_file():
+            sink.add(
+                codes.NO_PROJECT.at(
+                    Span.of_file(name),
+                    f"{name} is not read: the project file is called {PROJECT_FILE}",
+                    help=f"rename it to {PROJECT_FILE}",
+                )
+            )
+
+
 def load(place: Place, sink: Sink) -> Policy:
     """Read and decode every document of the place.
 
@@ -124,6 +138,8 @@ def load(place: Place, sink: Sink) -> Policy:
             project = cast("Loaded[Project]", found[0])
             beside.remove(found[0])
         test_documents += _test_documents(project_file)
+    elif place.only is None:
+        _misnamed_project(place.root, sink)
     options = project.model if project is not None else _default_project()
     if project_file is not None and project is None and not sink.has_errors:
         sink.add(

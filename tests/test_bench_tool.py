@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import placement, tool
 from bench.fleet import KINDS, facts, generated_intents, write_fleet
 from bench.measure import Cost, by_turns, run
 from bench.tool import Figure, figures, report
@@ -98,3 +99,18 @@ def test_modules_may_be_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert run(
         [sys.executable, "-c", "import sys; sys.exit(sys.dont_write_bytecode)"], cwd=tmp_path
     )
+
+
+@pytest.mark.parametrize(
+    "args", [("x",), ("0",), ("-1",), ("1.5",), ("9" * 5000,), ("3", "many"), ("1", "2", "3")]
+)
+def test_wrong_usage_is_said(
+    args: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, main in (("tool", tool.main), ("placement", placement.main)):
+        monkeypatch.setattr(sys, "argv", [name, *args])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        out, err = capsys.readouterr()
+        assert (stopped.value.code, out) == (2, "")
+        assert err.startswith(f"usage: python -m bench.{name} ")

@@ -48,7 +48,7 @@ def test_explain_agrees_with_the_plan(tmp_path_factory: pytest.TempPathFactory, 
     if group.plan is None:
         return
     ladder, rules = compilation.policy.ladder, [rule.match for rule in group.plan.rules]
-    explain_node(group, ladder, "box")
+    explain_node(compilation, group.nodes[0])
     for _ in range(40):
         full = Thread(
             rng.choice(NAMES),

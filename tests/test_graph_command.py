@@ -152,6 +152,19 @@ def test_wrong_usage_is_one_line(args: tuple[str, ...], said: str) -> None:
     assert done.stderr == f"tierc: {said}\n"
 
 
+def test_the_repository_may_be_an_argument() -> None:
+    policy = "examples/dgx-spark"
+    option = run("graph", "-p", policy)
+    assert option.returncode == 0
+    assert run("graph", policy).stdout == option.stdout
+    assert run("graph", policy, "-p", policy).stdout == option.stdout
+    two = run("graph", policy, "-p", "examples/hgx")
+    assert (two.returncode, two.stdout) == (2, "")
+    assert two.stderr == (
+        "tierc: two policy repositories are given, examples/dgx-spark and examples/hgx; name one\n"
+    )
+
+
 def test_nothing_to_draw_is_wrong_usage(tmp_path: Path) -> None:
     done = run("graph", "-p", str(tmp_path))
     assert done.returncode == 2

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from compiler.cpuset import CpuSet
+from compiler.verify.records import set_interrupts
 from tests.irq_host import GPU, NIC, IrqHost, irq_plan, place
 from tests.taskset_live import shim, until
 
@@ -37,6 +38,13 @@ def nvidia(host: IrqHost, *numbers: int, cpus: str = "0-3", bdf: str = GPU) -> N
     for place_, number in enumerate(numbers):
         host.irq(number, f" PCI-MSIX-{bdf}   {place_}-edge      nvidia", cpus, on="1")
     host.device(bdf, *numbers, irq=11)
+
+
+def test_verify_reads_from_the_record_what_was_set(host: IrqHost) -> None:
+    nvidia(host, 40, 41)
+    host.irq(41, f" PCI-MSIX-{GPU}   1-edge      nvidia", "1")  # right already
+    host.apply(place(GPU, "1"))
+    assert set_interrupts(host.record()) == {(40, GPU)}
 
 
 def test_msi_interrupts_of_a_device_are_set_and_no_others(host: IrqHost) -> None:

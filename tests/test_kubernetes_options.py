@@ -16,13 +16,12 @@ from ruamel.yaml import YAML
 from compiler.artifact import text_artifact
 from compiler.decode import decode
 from compiler.diagnostics import Severity, Sink
-from compiler.fleet import ClusterOptions
+from compiler.fleet import ClusterOptions, part, step_of
 from compiler.model.cluster import KubernetesOptions, Rollout
 from compiler.model.project import TasksetOptions
 from compiler.source import parse_source
 from targets.kubernetes import TARGET
 from targets.kubernetes.content import MAX_DATA, Entry, content_of, key_of
-from targets.kubernetes.rollout import part, step_of
 from tests.conftest import ROOT
 from tests.kube_fleets import (
     emitted,

@@ -82,6 +82,59 @@ def test_errors_of_a_rule_do_not_hide_a_typo(
     assert err == "tierc: the policy has no node 'bax'; did you mean box?\n"
 
 
+@pytest.mark.parametrize(
+    "args", [("build", "-o", "out", "--node", "x"), ("explain", "x"), ("graph", "--node", "x")]
+)
+def test_an_unknown_node_is_answered_with_those_there_are(
+    args: tuple[str, ...], policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said(capsys, *args) == "tierc: the policy has no node 'x'; it has box\n"
+    for number in range(10):
+        text = BOX.replace("name: box", f"name: n{number}")
+        (policy / f"nodes/n{number}.yaml").write_text(text)
+    err = said(capsys, *args)
+    assert err.endswith("; it has box, n0, n1, n2, n3, n4, n5, n6 and 3 more\n")
+
+
+def test_an_unknown_target_is_answered_with_those_there_are(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    err = said(capsys, "build", "-o", "out", "--target", "nope")
+    assert err == "tierc: the policy has no target 'nope'; it has taskset\n"
+    err = said(capsys, "build", "-o", "out", "--target", "tasket")
+    assert err == "tierc: the policy has no target 'tasket'; did you mean taskset?\n"
+
+
+@pytest.mark.parametrize("name", ["tierc.yml", "tierc.json"])
+def test_a_project_file_of_another_name_is_not_passed_over(
+    name: str, policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (policy / "tierc.yaml").rename(policy / name)
+    assert main(["lint"]) == 1
+    out = capsys.readouterr().out
+    assert f"error[TRC327]: {name} is not read: the project file is called tierc.yaml\n" in out
+    assert "= help: rename it to tierc.yaml\n" in out
+    assert main(["build", "-o", "out"]) == 1
+    assert not (policy / "out").exists()
+    (policy / name).rename(policy / "tierc.yaml")
+    (policy / "tierc.json").write_text("of somebody else's")  # beside the right one it may be
+    capsys.readouterr()
+    assert main(["lint"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("TRC299", "tierc rule lists all there are"),  # not TRC290 or so: no number is nearer
+        ("310", "did you mean TRC310?"),
+        ("tier-conflikt", "did you mean tier-conflict?"),
+        ("xyz", "tierc rule lists all there are"),
+    ],
+)
+def test_an_unknown_code(word: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "rule", word) == f"tierc: no finding has the code {word!r}; {meant}\n"
+
+
 @pytest.mark.parametrize("word", ["box", "nodes/box.yaml"])
 def test_a_picture_does_not_replace_the_facts_it_shows(
     word: str, policy: Path, capsys: pytest.CaptureFixture[str]

@@ -267,8 +267,12 @@ def test_selection(runner: Runner, args: list[str], code: int, tail: str) -> Non
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["-k", "nothing"], "nothing to test: no test matches 'nothing'"),
-        (["intents"], "nothing to test: no PolicyTest in intents"),
+        (["-k", "nothing"], "nothing to test: no test matches 'nothing'; tests are passes\n"),
+        (["-k", "pases"], "nothing to test: no test matches 'pases'; did you mean passes?\n"),
+        (
+            ["intents"],
+            "nothing to test: no PolicyTest in intents; tests are in tests/t.yaml\n",
+        ),
         (["nowhere"], "nowhere does not exist"),
         (["--format", "xml"], "unknown format 'xml'; formats are text, json, junit"),
         (["--format", "junit="], "--format junit= names no file"),
@@ -287,7 +291,11 @@ def test_wrong_usage(runner: Runner, args: list[str], message: str) -> None:
 
 def test_nothing_to_test(runner: Runner) -> None:
     code, out, err = runner()
-    assert (code, out, err) == (2, "", "tierc: nothing to test: no PolicyTest in .\n")
+    assert (code, out, err) == (
+        2,
+        "",
+        "tierc: nothing to test: no PolicyTest in .; a test is a document in tests/\n",
+    )
     empty = runner.root / "empty"
     empty.mkdir()
     os.chdir(empty)
@@ -398,7 +406,13 @@ def test_reports_hold_any_text(text: str, path: str) -> None:
     failure = Failure(span, text, text, (text, text), text, (text,))
     found = Diagnostic("TRC102", Severity.ERROR, text, span, help=text)
     report = Report(
-        (Result(text, span, (Case(text, span, (failure, failure)), Case("b", span))),),
+        (
+            Result(
+                text,
+                span,
+                (Case(text, span, (failure, failure)), Case("another, longer name", span)),
+            ),
+        ),
         (Broken(text, span, (found,)),),
     )
     junit = render_test_junit(report)

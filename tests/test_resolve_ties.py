@@ -183,12 +183,89 @@ def test_three_in_several_lanes_of_which_one_leaves_the_tier_open(tmp_path: Path
 
 def test_two_that_only_place_in_one_lane_say_the_same(tmp_path: Path) -> None:
     compilation, findings = build(
-        tmp_path,
-        match("a", 'comm: "job-*"', f"{MEDIA}\nabove: [z]"),
-        match("z", 'comm: "*-live"', MEDIA),
+        tmp_path, match("a", 'comm: "job-*"', MEDIA), match("z", 'comm: "*-live"', MEDIA)
     )
     assert not errors(findings)
     assert given_to(compilation, comm="job-live") == ("normal", "media")
+
+
+PLACED = [("a", "z"), ("z", "a")]
+"""Who is above whom: names order rules that nothing else orders, so both ways are tried."""
+
+
+@pytest.mark.parametrize(("high", "low"), PLACED)
+@pytest.mark.parametrize(("one", "other"), [("job-*", "*-live"), ("job", "job")])
+def test_two_that_only_place_in_one_lane_in_different_orders(
+    tmp_path: Path, high: str, low: str, one: str, other: str
+) -> None:
+    _, findings = build(
+        tmp_path,
+        match(high, f'comm: "{one}"', f"{MEDIA}\nabove: [{low}]"),
+        match(low, f'comm: "{other}"', MEDIA),
+    )
+    found = only(findings, "TRC310")
+    assert found.message.startswith(f"{high} and {low} both claim threads ")
+    assert found.message.endswith(", with different places in the order of tier normal")
+    assert found.help is not None
+    assert "precedence" in found.help
+
+
+def test_an_order_against_a_third_is_an_order(tmp_path: Path) -> None:
+    # z stays first and a comes second, after other: the thread would be one or the other
+    _, findings = build(
+        tmp_path,
+        match("other", "comm: else", MEDIA + "\nabove: [a]"),
+        match("a", 'comm: "job-*"', MEDIA),
+        match("z", 'comm: "*-live"', MEDIA),
+    )
+    assert only(findings, "TRC310").message.startswith("a and z both claim threads such as ")
+
+
+@pytest.mark.parametrize(("high", "low"), PLACED)
+def test_orders_of_a_narrower_pattern_or_by_precedence_are_no_question(
+    tmp_path: Path, high: str, low: str
+) -> None:
+    for comm, rest, winner in (("job-live", "", low), ("*-live", "\nprecedence: 1", low)):
+        compilation, findings = build(
+            tmp_path / comm.strip("*-"),
+            match(high, 'comm: "job-*"', f"{MEDIA}\nabove: [{low}]"),
+            match(low, f'comm: "{comm}"', MEDIA + rest),
+        )
+        assert not errors(findings)
+        answer = ask(compilation, comm="job-live")
+        assert answer.winner is not None
+        assert answer.winner.unit == winner
+
+
+@pytest.mark.parametrize(("high", "low"), PLACED)
+@pytest.mark.parametrize("wide", ["*", "*-live", "job-*"])
+def test_orders_do_not_matter_where_a_third_gives_the_tier(
+    tmp_path: Path, high: str, low: str, wide: str
+) -> None:
+    # what both claim has tier and order of the wide one, whoever of the two goes first
+    lanes = [
+        match(high, 'comm: "job-*"', f"{MEDIA}\nabove: [{low}]"),
+        match(low, 'comm: "*-live"', MEDIA),
+    ]
+    compilation, findings = build(
+        tmp_path, *lanes, match("wide", f'comm: "{wide}"', "keep: interactive")
+    )
+    assert not [f for f in errors(findings) if "order of tier" in f.message]
+    if not errors(findings):
+        assert given_to(compilation, comm="job-live") == ("interactive", "media")
+
+
+def test_three_that_only_place_in_several_orders(tmp_path: Path) -> None:
+    _, findings = build(
+        tmp_path,
+        match("a", "comm: job", MEDIA + "\nabove: [b]"),
+        match("b", "comm: job", MEDIA + "\nabove: [c]"),
+        match("c", "comm: job", MEDIA),
+    )
+    assert only(findings, "TRC310").message == (
+        'a, b and c all claim threads with comm "job", with different places in the order of tier '
+        "normal"
+    )
 
 
 def test_three_of_one_tier_in_three_lanes_are_told_by_their_lanes(tmp_path: Path) -> None:

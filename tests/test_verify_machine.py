@@ -264,9 +264,9 @@ def test_an_interrupt_that_was_set_and_moved_since(node: Node) -> None:
     for number in (30, 31):
         node.irq(number, NIC, "0")
     node.irq(32, NIC, "2")
-    rows = (f"{irq} {bdf} eth0 0-3 2-3 -" for irq, bdf in ((30, NIC), (31, GPU), (32, NIC)))
-    node.state("irq", *rows, "junk")
+    rows = (f"{irq} {bdf} eth0 0-3 2-3 - 2-3" for irq, bdf in ((30, NIC), (31, GPU), (32, NIC)))
+    node.state("irq", *rows, "junk", f"33 {NIC} eth0 0-3")
     result = node.verify(on=machine, change={"irqs": (irqs(NIC, "2-3"),)}, targets=("irq",))
     assert [one.moved for one in result.interrupts] == [True, False, False]
     assert only(result, "TRC732").rows[0].endswith("planned 2-3; irq/apply.sh had set it")
-    assert result.recorded == {"irq": 4}
+    assert result.recorded == {"irq": 5}

@@ -95,9 +95,10 @@ TIER_CONFLICT: Final = Code(
     "tier-conflict",
     Severity.ERROR,
     """\
-Two intents of equal standing claim the same threads and give them different tiers or lanes.  Or
-one of them gives a tier and the other only CPUs, and no pattern says which threads both claim:
-where one does, such intents complete each other.
+Two intents of equal standing claim the same threads and give them different tiers or lanes, or
+different places in the order (`above`) of one tier; threads without a tier are normal.  Or one of
+them gives a tier and the other only CPUs, and no pattern says which threads both claim: where one
+does, such intents complete each other.
 
 Which one wins would depend on nothing the policy says, so tierc refuses. Give one of them a
 higher `precedence`, narrow one with `workload.cgroup` or `workload.pods`, or make one pattern
@@ -263,7 +264,8 @@ NO_PROJECT: Final = Code(
     Severity.ERROR,
     """\
 `tierc.yaml` is the place of the Project document, and it holds none: its options, among them how
-nodes are enforced, would silently be the defaults.
+nodes are enforced, would silently be the defaults.  So they would where the file is called
+`tierc.yml` or `tierc.json`, which is not read.
 """,
 )
 EMPTY_SOURCE: Final = Code(

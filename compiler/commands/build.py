@@ -11,6 +11,7 @@ from typing import Final
 
 from compiler.artifact import Artifact
 from compiler.commands.build_scope import left_alone, owned, require
+from compiler.commands.messages import Messages
 from compiler.commands.session import (
     FINDINGS,
     OK,
@@ -60,7 +61,18 @@ class Wanted:
 
 
 def run(path: Path, wanted: Wanted, color: str) -> int:
-    """Compile and write, compare or print; return the exit code."""
+    """Compile and write, compare or print; return the exit code.
+
+    Raises:
+        OSError: all is done, and something of what it says could not be written.
+    """
+    said = Messages()
+    code = _run(path, wanted, color, said)
+    said.check()
+    return code
+
+
+def _run(path: Path, wanted: Wanted, color: str, said: Messages) -> int:
     try:
         if path.is_file():
             raise UsageError(f"{path} is a file; build takes a policy repository")
@@ -76,19 +88,20 @@ def run(path: Path, wanted: Wanted, color: str) -> int:
     if wanted.check or wanted.stdout is not None:
         what = "compared" if wanted.check else "printed"
     stopped = refuse_errors(session, f"nothing {what}")
-    print_findings(session, sys.stderr, color, at=Severity.WARNING)
+    with said.telling():
+        print_findings(session, sys.stderr, color, at=Severity.WARNING)
     if stopped is not None:
         print(stopped, file=sys.stderr)
         return FINDINGS
     if wanted.stdout is not None:
-        return _stream(session, wanted.stdout, allow_empty=wanted.allow_empty)
+        return _stream(session, wanted.stdout, said, allow_empty=wanted.allow_empty)
     if not any_plan(session.compilation):
         return fail(
             "nothing to build: no node could be planned; see the findings above, and add "
             "node facts with tierc facts collect"
         )
     assert wanted.out is not None
-    return _tree(session, wanted.out, wanted, shard, color)
+    return _tree(session, wanted.out, wanted, shard, color, said)
 
 
 def _fit_together(wanted: Wanted) -> None:
@@ -140,16 +153,18 @@ def _outside_sources(session: Session, out: Path) -> None:
             )
 
 
-def _stream(session: Session, target: str, *, allow_empty: bool) -> int:
+def _stream(session: Session, target: str, said: Messages, *, allow_empty: bool) -> int:
     compilation = session.compilation
     without = compilation.unplanned
     if without:
         names = ", ".join(without[:_NAMES_SHOWN])
         more = f" and {len(without) - _NAMES_SHOWN} more" if len(without) > _NAMES_SHOWN else ""
         nodes = counted(len(without), "node")
-        print(
-            f"tierc: {nodes} without a plan and not in the output: {names}{more}", file=sys.stderr
-        )
+        with said.telling():
+            print(
+                f"tierc: {nodes} without a plan and not in the output: {names}{more}",
+                file=sys.stderr,
+            )
     data = cluster_stream(compilation, target)
     if not allow_empty and not (data.strip() and any_plan(compilation)):
         return fail(
@@ -162,13 +177,21 @@ def _stream(session: Session, target: str, *, allow_empty: bool) -> int:
     return OK
 
 
-def _tree(session: Session, out: Path, wanted: Wanted, shard: Shard | None, color: str) -> int:
+def _tree(
+    session: Session,
+    out: Path,
+    wanted: Wanted,
+    shard: Shard | None,
+    color: str,
+    said: Messages,
+) -> int:
     compilation = session.compilation
     files = emit(compilation, nodes=wanted.nodes or None, targets=wanted.targets or None)
     scope = partial(owned, compilation, wanted.nodes, wanted.targets)
     note = left_alone(compilation, wanted.nodes, wanted.targets)
     if note:
-        print(f"tierc: {note}", file=sys.stderr)
+        with said.telling():
+            print(f"tierc: {note}", file=sys.stderr)
     try:
         if wanted.check:
             return _check(out, files, scope, color)
@@ -185,7 +208,8 @@ def _tree(session: Session, out: Path, wanted: Wanted, shard: Shard | None, colo
     except TreeError as error:
         _print([error.diagnostic], color)
         return USAGE
-    _print(report.findings(str(out)), color)
+    with said.telling():
+        _print(report.findings(str(out)), color)
     mine = [node for group in compilation.classes if group.mine for node in group.nodes]
     sys.stdout.write(describe(compilation, wanted.nodes or mine))
     sys.stdout.write(

@@ -70,7 +70,7 @@ def run(
             answer = explain_thread(group, ladder, node, thread)
             text = render_thread(answer)
         else:
-            answer = explain_node(group, ladder, node)
+            answer = explain_node(compilation, node)
             text = render_node(answer)
     except ValueError as error:
         return fail(str(error))

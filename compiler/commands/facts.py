@@ -17,6 +17,7 @@ from compiler.commands.facts_output import (
     require_parent,
     write_all,
 )
+from compiler.commands.messages import Messages
 from compiler.commands.session import FINDINGS, OK, UsageError, fail, use_color
 from compiler.decode import Loaded, decode
 from compiler.diagnostics import Severity, Sink
@@ -79,18 +80,22 @@ def run_collect(
         return fail(f"{where}{error}")
     except UsageError as error:
         return fail(str(error))
-    for warning in (*facts.spec.warnings, *moved_overrides(old, facts)):
-        print(f"tierc: warning: {warning}", file=sys.stderr)
-    for note in _place_notes(facts):
-        print(f"tierc: note: {note}", file=sys.stderr)
+    said = Messages()
+    with said.telling():
+        for warning in (*facts.spec.warnings, *moved_overrides(old, facts)):
+            print(f"tierc: warning: {warning}", file=sys.stderr)
+        for note in _place_notes(facts):
+            print(f"tierc: note: {note}", file=sys.stderr)
     if out is None:
         sys.stdout.write(text)
-        return OK
-    try:
-        write_all({out: text})
-    except OSError as error:
-        return fail(f"cannot write {out}: {(error.strerror or '').lower()}")
-    print(f"{out}: facts of {facts.metadata.name}", file=sys.stderr)
+    else:
+        try:
+            write_all({out: text})
+        except OSError as error:
+            return fail(f"cannot write {out}: {(error.strerror or '').lower()}")
+        with said.telling():
+            print(f"{out}: facts of {facts.metadata.name}", file=sys.stderr)
+    said.check()
     return OK
 
 

@@ -38,11 +38,24 @@ MACHINE: Final = ("text", "svg")
 FORMATS: Final = (*TIERS, *MACHINE)
 
 
-def run(project: Path, node: str | None, output: str, out: Path | None, color: str) -> int:
+def run(
+    path: Path | None,
+    project: Path | None,
+    node: str | None,
+    output: str,
+    out: Path | None,
+    color: str,
+) -> int:
     """Draw the tiers of a policy or a node, or a node's machine; return the exit code.
 
     Errors do not prevent the picture: it helps to understand them.
+
+    Args:
+        path: the policy repository as an argument; None: the option, or where we are.
+        project: the same as an option.
     """
+    if path is not None and project is not None and path != project:
+        return fail(f"two policy repositories are given, {path} and {project}; name one")
     if output not in FORMATS:
         close = nearest(output, FORMATS)
         hint = f"; did you mean {close[0]}?" if close else f"; formats are {', '.join(FORMATS)}"
@@ -50,7 +63,7 @@ def run(project: Path, node: str | None, output: str, out: Path | None, color: s
     if output in MACHINE and node is None:
         return fail(f"--format {output} draws the lanes of one node; name it with --node")
     try:
-        session = open_session([project])
+        session = open_session([path or project or Path()])
         compilation = session.compilation
         if node is not None:
             names = [n.name for n in compilation.policy.nodes]

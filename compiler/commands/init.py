@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from compiler.commands.messages import Messages
 from compiler.commands.session import (
     FINDINGS,
     OK,
@@ -49,8 +50,9 @@ def run(directory: Path, name: str | None, sysroot: Path) -> int:
     if os.path.lexists(directory) and not directory.is_dir():
         return fail(f"{where} is not a directory")
     facts, problem = _facts(sysroot, name)
+    said = Messages()
     try:
-        files = _clean(facts, running(sysroot) if facts is not None else ())
+        files = _clean(facts, running(sysroot) if facts is not None else (), said)
         kept = None
         if facts is not None and _has_facts(directory, facts.metadata.name):
             kept = facts_file(facts.metadata.name)
@@ -73,7 +75,9 @@ def run(directory: Path, name: str | None, sysroot: Path) -> int:
         print(f"kept {file}; to renew it: tierc facts collect --force -o {shlex.quote(file)}")
     if not new:
         print(f"{where}: nothing to do, it is all there")
-    return _judge(directory, facts, problem)
+    code = _judge(directory, facts, problem)
+    said.check()
+    return code
 
 
 def _facts(sysroot: Path, name: str | None) -> tuple[NodeFacts | None, str]:
@@ -83,26 +87,27 @@ def _facts(sysroot: Path, name: str | None) -> tuple[NodeFacts | None, str]:
         return None, str(error)
 
 
-def _clean(facts: NodeFacts | None, engines: Sequence[Running]) -> dict[str, bytes]:
+def _clean(facts: NodeFacts | None, engines: Sequence[Running], said: Messages) -> dict[str, bytes]:
     """Return a repository that lints clean: an engine the machine is too small for is a template.
 
     Findings about the facts themselves are the machine's; they stay and are shown.
     """
-    said: list[Diagnostic] = []
+    found: list[Diagnostic] = []
     for lanes in (True, False) if engines else ():
         files = repository(facts, engines, lanes=lanes)
         with tempfile.TemporaryDirectory(prefix="tierc-init-") as scratch:
             write(Path(scratch), files)
-            said = _about_intents(open_session([Path(scratch)]))
-        if not said:
+            found = _about_intents(open_session([Path(scratch)]))
+        if not found:
             return files
-    if said:
+    if found:
         names = " and ".join(one.engine for one in engines)
-        print(
-            f"tierc: {names} runs here, and an intent for it would not compile cleanly "
-            f"({said[0].message}); intents/engine.yaml is a template instead",
-            file=sys.stderr,
-        )
+        with said.telling():
+            print(
+                f"tierc: {names} runs here, and an intent for it would not compile cleanly "
+                f"({found[0].message}); intents/engine.yaml is a template instead",
+                file=sys.stderr,
+            )
     return repository(facts, ())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from compiler.catalog import all_codes
 from compiler.commands.session import OK, fail
@@ -19,11 +20,19 @@ def run(code: str | None) -> int:
         return OK
     found = known.get(code.upper()) or next((c for c in known.values() if c.name == code), None)
     if found is None:
-        close = nearest(code.upper(), known) or nearest(code, [c.name for c in known.values()])
-        hint = f"; did you mean {close[0]}?" if close else ""
-        return fail(f"no finding has the code {code!r}{hint}")
+        return fail(f"no finding has the code {code!r}; {_meant(code, [*known.values()])}")
     sys.stdout.write(page(found))
     return OK
+
+
+def _meant(text: str, known: Sequence[Code]) -> str:
+    """Say what to ask for instead; of a number that is not taken no other is any nearer."""
+    number = text.upper().removeprefix("TRC")
+    close = [one.id for one in known if number.isdigit() and one.id == f"TRC{number}"]
+    if not number.isdigit():
+        close = nearest(text.upper(), [one.id for one in known])
+        close = close or nearest(text, [one.name for one in known])
+    return f"did you mean {close[0]}?" if close else "tierc rule lists all there are"
 
 
 def page(code: Code) -> str:

@@ -19,9 +19,10 @@ from compiler.project import load as load_policy
 from compiler.report.text import render_text, summary
 from compiler.shard import Shard
 from compiler.suggest import nearest
-from compiler.words import counted
+from compiler.words import counted, listed
 
 OK, FINDINGS, USAGE = 0, 1, 2
+_NAMES_SHOWN: Final = 8
 _FIRST_RULE: Final = "TRC200"
 """Codes below are of files that cannot be read and documents that are not in the language."""
 
@@ -92,9 +93,19 @@ def require_known(name: str, known: Sequence[str], word: str) -> None:
         UsageError: it has not; the message offers what was probably meant.
     """
     if name not in known:
-        close = nearest(name, known)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise UsageError(f"the policy has no {word} {name!r}{hint}")
+        raise UsageError(f"the policy has no {word} {name!r}; {what_is_meant(name, known)}")
+
+
+def what_is_meant(name: str, known: Sequence[str], those: str = "it has") -> str:
+    """Return what to say of a name that is not known: the nearest that is, else which there are."""
+    close = nearest(name, known)
+    if close:
+        return f"did you mean {close[0]}?"
+    if not known:
+        return f"{those} none"
+    more = len(known) - _NAMES_SHOWN
+    shown = known if more <= 0 else [*known[:_NAMES_SHOWN], f"{more} more"]
+    return f"{those} {listed(shown)}"
 
 
 def require_node(name: str, names: Sequence[str], findings: Iterable[Diagnostic]) -> None:

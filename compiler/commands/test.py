@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from compiler.commands.messages import Messages
 from compiler.commands.session import (
     FINDINGS,
     OK,
@@ -18,6 +19,7 @@ from compiler.commands.session import (
     prefixed,
     prefixed_span,
     use_color,
+    what_is_meant,
     write_output,
 )
 from compiler.diagnostics import Severity, Sink
@@ -40,6 +42,7 @@ from compiler.project import load as load_policy
 from compiler.report.testjson import render_test_json
 from compiler.report.testjunit import render_test_junit
 from compiler.report.testtext import render_test_text
+from compiler.words import listed
 
 FORMATS = ("text", "json", "junit")
 
@@ -57,10 +60,10 @@ def run(path: Path, keyword: str, formats: Sequence[str], color: str, *, update:
         prefix = path_prefix(root)
         report = _report(suite, policy, sink, below, keyword, update=update)
         if not report.results and not report.broken:
-            what = f"no test matches {keyword!r}" if keyword else f"no PolicyTest in {path}"
-            raise UsageError(f"nothing to test: {what}")
+            raise UsageError(f"nothing to test: {_nothing(suite, path, keyword)}")
+        said = Messages()
         for file, data in report.snapshots:
-            _update(root, file, data, prefix)
+            _update(root, file, data, prefix, said)
         shown = _moved(report, prefix)
 
         def render(name: str, tint: bool) -> str:
@@ -75,7 +78,17 @@ def run(path: Path, keyword: str, formats: Sequence[str], color: str, *, update:
             write_output(render(name, tint), target)
     except (UsageError, NothingToCheckError) as error:
         return fail(str(error))
+    said.check()
     return OK if report.succeeded else FINDINGS
+
+
+def _nothing(suite: Suite, path: Path, keyword: str) -> str:
+    names = sorted({test.name for test in suite.tests})
+    if keyword and names:
+        return f"no test matches {keyword!r}; {what_is_meant(keyword, names, 'tests are')}"
+    files = sorted(suite.test_files)
+    where = f"tests are in {listed(files[:3])}" if files else "a test is a document in tests/"
+    return f"no PolicyTest in {path}; {where}"
 
 
 def _where(path: Path) -> tuple[Path, str]:
@@ -113,14 +126,15 @@ def _report(
     )
 
 
-def _update(root: Path, file: str, data: bytes, prefix: str) -> None:
+def _update(root: Path, file: str, data: bytes, prefix: str, said: Messages) -> None:
     try:
         if (root / file).is_file() and (root / file).read_bytes() == data:
             return
         write_snapshot(root, file, data)
     except OSError as error:
         raise UsageError(f"cannot write {prefix}{file}: {error.strerror}") from error
-    print(f"{prefix}{file} written", file=sys.stderr)
+    with said.telling():
+        print(f"{prefix}{file} written", file=sys.stderr)
 
 
 def _lines(path: str, prefix: str, policy: Policy, suite: Suite) -> Sequence[str] | None:

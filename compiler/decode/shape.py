@@ -47,6 +47,10 @@ class Shape:
                 found.update(fields(spot.kind))
         return found
 
+    def models(self) -> tuple[str, ...]:
+        """Return the names of the models a mapping here may be."""
+        return tuple(spot.kind.__name__ for spot in self.spots if _is_model(spot.kind))
+
     def about(self, key: str) -> str:
         """Return what the value of a key of a mapping here means; empty when nothing says it."""
         for spot in reversed(self.spots):  # as in keys, the last counts

@@ -21,6 +21,7 @@ from compiler.codes.language import (
     WRONG_TYPE,
 )
 from compiler.decode.forms import FORMS, TIER_PLACES, TIERS, VALUES, repaired
+from compiler.decode.hints import OTHER_WORDS, how_to_write
 from compiler.decode.place import (
     Place,
     cut,
@@ -53,9 +54,8 @@ _NOUNS: Final = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
 }
-_DIGITS: Final = 18
-"""Decimal digits that certainly fit into 64 bits."""
 _CPU_RANGE: Final = re.compile(r"[0-9][0-9:/-]*", re.ASCII)
+_CPU_LIST: Final = re.compile(r"[0-9][0-9:/,\s-]*", re.ASCII)
 _QUOTE_LIST: Final = "a comma ends a value inside braces; put the whole list in quotes"
 _BOUNDS: Final = ("greater_than_equal", "less_than_equal")
 _LENGTHS: Final = ("too_short", "too_long")
@@ -133,6 +133,9 @@ def _unknown_key(place: Place) -> tuple[Diagnostic, str | None]:
     keys = above.keys()
     unused = [name for name in keys if not isinstance(given, dict) or name not in given]
     meant = _same_letters(key, unused) or next(iter(nearest(key, unused)), None)
+    meant = next(
+        (OTHER_WORDS[one, key] for one in above.models() if (one, key) in OTHER_WORDS), meant
+    )
     where = in_mapping(place.parent)
     message = f"unknown key `{cut(key)}`{where}"
     elsewhere = places_of_keys(place.model).get(key, ())
@@ -184,44 +187,7 @@ def _wrong_type(place: Place, noun: str | None) -> Diagnostic:
     else:
         wanted = "something else"
     message = f"{place.subject} must be {wanted}, not {_quoted(place)}"
-    return WRONG_TYPE.at(place.span, message, help=_how_to_write(place, noun, value))
-
-
-def _how_to_write(place: Place, noun: str | None, value: Data) -> str:
-    scalar = not isinstance(value, dict | tuple) and value is not None
-    written = place.written
-    if place.shape.field in VALUES:
-        return ""
-    if noun == "text":
-        if scalar:
-            return f'write "{written}"'
-        if isinstance(value, tuple) and len(value) == 1 and isinstance(value[0], str):
-            return f"write {value[0]}, without brackets or dash"
-        return ""
-    if noun == "a list":
-        if scalar and _plain(written):
-            return f"write [{written}]"
-        return "put a dash before each item, or brackets around all of them"
-    if noun == "a mapping":
-        keys = place.shape.keys()
-        return f"its keys are {', '.join(keys)}" if keys else "write key: value pairs"
-    if isinstance(value, str):
-        bare = value.strip()
-        if noun == "true or false" and bare.lower() in ("true", "false"):
-            return f"write {bare.lower()}, without quotes"
-        if noun in ("a whole number", "a number") and bare.isdecimal() and bare.isascii():
-            return _number_help(place, bare)
-    return ""
-
-
-def _number_help(place: Place, digits: str) -> str:
-    """Say how to write a number that is in quotes, if it could be one here at all."""
-    low, high = place.shape.bounds()
-    if len(digits) > _DIGITS or (high is not None and int(digits) > high):
-        return "write a smaller number, without quotes" + (
-            f", from {low} to {high}" if low is not None and high is not None else ""
-        )
-    return f"write {int(digits)}, without quotes"
+    return WRONG_TYPE.at(place.span, message, help=how_to_write(place, noun))
 
 
 def _unknown_word(place: Place) -> Diagnostic:
@@ -234,8 +200,11 @@ def _unknown_word(place: Place) -> Diagnostic:
         how = f"write {words[0]}" + (f", or a mapping of {' or '.join(keys)}" if keys else "")
     else:
         how = f"write {form}" if form is not None else f"words are {', '.join(words)}"
-        if place.shape.field == ("Lane", "cores") and _CPU_RANGE.match(value):
-            how = f"an intent says how many cores, never which CPUs; {how}"
+        if place.shape.field == ("Lane", "cores"):
+            if value.isdecimal() and value.isascii() and len(value) < 5:
+                how = f"write {int(value)}, without quotes"
+            elif _CPU_LIST.fullmatch(value):
+                how = f"an intent says how many cores, never which CPUs; {how}"
     if meant is not None and len(words) > 1:
         how = f"did you mean `{meant}`? {how}"
     message = f"{place.subject} cannot be `{cut(value)}`"
@@ -357,10 +326,6 @@ def _quoted(place: Place) -> str:
     if value is None or isinstance(value, dict | tuple):
         return place.written
     return f"`{cut(place.written)}`"
-
-
-def _plain(text: str) -> bool:
-    return "," not in text and "\n" not in text
 
 
 def _listed(places: Sequence[str]) -> str:

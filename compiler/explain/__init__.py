@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from compiler.explain.match import Thread, Verdict, describe_condition, match
+from compiler.explain.members import ClassAnswer, StepAnswer, explain_class, explain_step
 from compiler.explain.node import (
     CpuAnswer,
     LaneAnswer,
@@ -15,17 +16,21 @@ from compiler.explain.reasons import tier_reasons
 from compiler.explain.thread import RuleAnswer, ThreadAnswer, explain_thread
 
 __all__ = [
+    "ClassAnswer",
     "CpuAnswer",
     "LaneAnswer",
     "NodeAnswer",
     "RuleAnswer",
+    "StepAnswer",
     "Thread",
     "ThreadAnswer",
     "Verdict",
     "describe_condition",
+    "explain_class",
     "explain_cpu",
     "explain_lane",
     "explain_node",
+    "explain_step",
     "explain_thread",
     "match",
     "tier_reasons",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.decode import Loaded
+from compiler.explain.members import ClassAnswer, StepAnswer, explain_class, explain_step
 from compiler.explain.reasons import asked_text, member_text, planned, tier_reasons
 from compiler.model.intent import Intent
-from compiler.pipeline import CompiledClass
+from compiler.pipeline import Compilation, CompiledClass
 from compiler.plan import DeviceIrqs, Lane
 from compiler.policy import Ladder
 from compiler.resolve.lanes import lane_name
@@ -33,6 +34,9 @@ class NodeAnswer:
     """What a node's plan is."""
 
     node: str
+    node_class: ClassAnswer
+    rollout: StepAnswer | None
+    """None where no target for the cluster is asked for."""
     mode: str
     refused: tuple[str, ...]
     housekeeping: str
@@ -124,15 +128,20 @@ def explain_cpu(group: CompiledClass, ladder: Ladder, node: str, cpu: int) -> Cp
     )
 
 
-def explain_node(group: CompiledClass, ladder: Ladder, node: str) -> NodeAnswer:
+def explain_node(compilation: Compilation, node: str) -> NodeAnswer:
     """Return the plan of a node in words.
 
     Raises:
-        ValueError: the class has no plan.
+        ValueError: there is no such node, or its class has no plan.
     """
+    group, ladder = compilation.of_node(node), compilation.policy.ladder
+    if group is None:
+        raise ValueError(f"there is no node {node!r}")
     plan, resolution = planned(group), group.resolution
     return NodeAnswer(
         node=node,
+        node_class=explain_class(compilation.policy, node),
+        rollout=explain_step(compilation.policy, node),
         mode=plan.mode,
         refused=group.decision.refused,
         housekeeping=str(plan.housekeeping),

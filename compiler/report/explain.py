@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from compiler.explain import CpuAnswer, LaneAnswer, NodeAnswer, RuleAnswer, ThreadAnswer
 from compiler.report.table import table
-from compiler.words import counted
+from compiler.words import counted, listed
 
+_NAMES_SHOWN = 4
 _SHOWN = 8
 """Rules named that could have a thread of which too little is known."""
 
@@ -94,6 +97,7 @@ def render_node(answer: NodeAnswer) -> str:
     lines += [f"  no sched_ext: {reason}" for reason in answer.refused]
     lines += table(
         [
+            *_class(answer),
             ("housekeeping", answer.housekeeping),
             ("shared pool", answer.shared),
             ("leftovers", answer.leftovers or "none"),
@@ -121,6 +125,20 @@ def render_node(answer: NodeAnswer) -> str:
             lines.append(title)
             lines += [f"  {row}" for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def _class(answer: NodeAnswer) -> Iterator[tuple[str, str]]:
+    one, step = answer.node_class, answer.rollout
+    names = one.nodes
+    if len(names) > _NAMES_SHOWN:
+        names = (*names[:_NAMES_SHOWN], f"{len(names) - _NAMES_SHOWN} more")
+    yield "class", f"{one.name}: {counted(len(one.nodes), 'node')}, {listed(names)}"
+    for line in one.why[:_SHOWN]:
+        yield "", line
+    if len(one.why) > _SHOWN:
+        yield "", f"and {counted(len(one.why) - _SHOWN, 'difference')} more"
+    if step is not None:
+        yield "rollout", f"step {step.step} of {step.steps}: {step.why}"
 
 
 def render_lane(answer: LaneAnswer) -> str:

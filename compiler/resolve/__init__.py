@@ -47,7 +47,7 @@ def resolve(
     # would do nothing, so the unit has a tier and no rules.
     ranked = rank([Candidate(d, m) for d in drafts if d.stage != "gpu-irq" for m in d.matchers])
     outcomes = {d.name: _outcome(d, tiers[d.name], orders) for d in drafts}
-    find_ties(ranked, outcomes, policy.ladder.name, sink)
+    find_ties(ranked, outcomes, policy.ladder, sink)
     rules = complete(ranked, tiers, outcomes, sink)
     if len(rules) > MAX_RULES:
         _too_many(rules, drafts, sink)

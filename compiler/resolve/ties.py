@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, groupby
 from typing import Final, NamedTuple
 
 from compiler.codes import resolution as codes
 from compiler.diagnostics import Diagnostic, Related, Sink
+from compiler.policy import Ladder
 from compiler.resolve.conditions import (
     Texts,
     condition_both,
@@ -37,7 +38,7 @@ class _Tie(NamedTuple):
 def find_ties(
     ranked: Sequence[Candidate],
     outcome: Mapping[str, Outcome],
-    tier_name: Callable[[int], str],
+    ladder: Ladder,
     sink: Sink,
 ) -> None:
     """Report intents of equal standing that one thread could belong to, each set of them once.
@@ -50,7 +51,8 @@ def find_ties(
     claims = [
         c for c in ranked if c.unit.intent is not None and not outcome[c.unit.name].says_nothing
     ]
-    ties = _pairs(claims, outcome)
+    completed = _Completed(ranked, outcome)
+    ties = _pairs(claims, outcome, completed)
     reported: set[tuple[str, str]] = set()
     joined = 0
     for pair, tie in ties.items():
@@ -60,14 +62,30 @@ def find_ties(
         seen = witness(tie.one.matcher.condition, tie.other.matcher.condition)
         joined += 1
         if joined <= MAX_JOINED:
-            members += _joining(members, seen, claims, outcome)
+            members += _joining(members, seen, claims, outcome, completed)
         reported |= {_pair(a, b) for a, b in combinations(members, 2)}
         members.sort(key=lambda c: (user_place(c), c.unit.name))
-        sink.add(_finding(members, seen, outcome, tier_name))
+        sink.add(_finding(members, seen, outcome, ladder))
+
+
+class _Completed:
+    """Rules that leave the tier open and have it, with its order, from a wider one."""
+
+    def __init__(self, ranked: Sequence[Candidate], outcome: Mapping[str, Outcome]) -> None:
+        self._speaking = [c for c in ranked if outcome[c.unit.name].tier is not None]
+        self._known: dict[int, bool] = {}
+
+    def __contains__(self, candidate: Candidate) -> bool:
+        known = self._known.get(id(candidate))
+        if known is None:
+            known = self._known[id(candidate)] = any(
+                texts_contain(wider.texts, candidate.texts) for wider in self._speaking
+            )
+        return known
 
 
 def _pairs(
-    claims: Sequence[Candidate], outcome: Mapping[str, Outcome]
+    claims: Sequence[Candidate], outcome: Mapping[str, Outcome], completed: _Completed
 ) -> dict[tuple[str, str], _Tie]:
     """Return for every two intents that tie the rules that show it best."""
     best: dict[tuple[str, str], _Tie] = {}
@@ -79,7 +97,7 @@ def _pairs(
             pair, effort = _pair(one, other), max(x, y)
             if pair in best and best[pair].effort <= effort:
                 continue
-            if _differ(a, b) and _tied(one, other, a, b):
+            if _tied(one, other, a, b) and _differ(one, other, a, b, completed):
                 best[pair] = _Tie(effort, one, other)
     return best
 
@@ -101,6 +119,7 @@ def _joining(
     seen: Texts | None,
     claims: Sequence[Candidate],
     outcome: Mapping[str, Outcome],
+    completed: _Completed,
 ) -> Iterator[Candidate]:
     """Yield rules of further intents that claim the very thread shown, and tie with the members."""
     rank, found = members[0].rank, list(members)
@@ -114,18 +133,25 @@ def _joining(
         mine = outcome[candidate.unit.name]
         others = [(m, outcome[m.unit.name]) for m in found]
         if all(
-            not _differ(mine, said) or _tied(candidate, member, mine, said)
+            _tied(candidate, member, mine, said)
+            or not _differ(candidate, member, mine, said, completed)
             for member, said in others
         ):
             found.append(candidate)
             yield candidate
 
 
-def _differ(one: Outcome, other: Outcome) -> bool:
-    """Tell whether it matters which of the two has a thread."""
-    if one.tier is None and other.tier is None:
-        return one.cpus != other.cpus
-    return one != other
+def _differ(
+    one: Candidate, other: Candidate, a: Outcome, b: Outcome, completed: _Completed
+) -> bool:
+    """Tell whether it matters which of the two has a thread.
+
+    Without a tier it is normal, and of the orders inside it only one can hold.  Where a third
+    intent gives one of the two the tier, the order of what both take is that intent's.
+    """
+    if a.tier is None and b.tier is None and a.cpus == b.cpus:
+        return a.order != b.order and one not in completed and other not in completed
+    return a != b
 
 
 def _tied(one: Candidate, other: Candidate, a: Outcome, b: Outcome) -> bool:
@@ -135,7 +161,9 @@ def _tied(one: Candidate, other: Candidate, a: Outcome, b: Outcome) -> bool:
     over, under = texts_contain(one.texts, other.texts), texts_contain(other.texts, one.texts)
     if over != under:
         return False  # one is strictly narrower, and goes first
-    if None not in (a.tier, b.tier) or (None not in (a.cpus, b.cpus) and a.cpus != b.cpus):
+    if (a.tier is None) == (b.tier is None):
+        return True
+    if None not in (a.cpus, b.cpus) and a.cpus != b.cpus:
         return True
     # One leaves the tier open, and they agree on the CPUs or one leaves them open: they complete
     # each other where their patterns are equal, or a rule can be written for what both take.
@@ -151,13 +179,13 @@ def _finding(
     members: Sequence[Candidate],
     seen: Texts | None,
     outcome: Mapping[str, Outcome],
-    tier_name: Callable[[int], str],
+    ladder: Ladder,
 ) -> Diagnostic:
     names = [c.intent for c in members]
     *others, last = members
     two = len(members) == 2
     said = [outcome[c.unit.name] for c in members]
-    clash = _clash(said[0], said[1], tier_name) if two else _clashes(names, said, tier_name)
+    clash = _clash(said[0], said[1], ladder) if two else _clashes(names, said, ladder)
     how = (
         f"change one of these two lines: give {names[0]} or {names[1]} a higher precedence, "
         "narrow one with workload.cgroup or workload.pods, or make its pattern narrower than the "
@@ -186,32 +214,45 @@ def _threads(members: Sequence[Candidate], seen: Texts | None) -> str:
     return f"threads such as {in_words(seen)}" if seen is not None else "the same threads"
 
 
-def _clash(one: Outcome, other: Outcome, tier_name: Callable[[int], str]) -> str:
+def _clash(one: Outcome, other: Outcome, ladder: Ladder) -> str:
+    if _by_order([one, other]):
+        return _orders(one.tier, ladder)
     if one.tier is not None and other.tier is not None:
         if one.tier != other.tier:
-            return f"tiers {tier_name(one.tier)} and {tier_name(other.tier)}"
-        if one.order != other.order:
-            return f"different places in the order of tier {tier_name(one.tier)}"
+            return f"tiers {ladder.name(one.tier)} and {ladder.name(other.tier)}"
     elif one.tier != other.tier and (one.cpus == other.cpus or None in (one.cpus, other.cpus)):
         tier = one.tier if one.tier is not None else other.tier
-        said = f"tier {tier_name(tier)}" if tier is not None else "no tier"
+        said = f"tier {ladder.name(tier)}" if tier is not None else "no tier"
         rest = "no tier" if one.cpus == other.cpus else one.cpus or other.cpus
         return f"{said} from one and {rest} from the other"
     return f"{one.cpus or 'no lane'} and {other.cpus or 'no lane'}"
 
 
-def _clashes(names: Sequence[str], said: Sequence[Outcome], tier_name: Callable[[int], str]) -> str:
+def _by_order(said: Sequence[Outcome]) -> bool:
+    """Tell whether they are of one tier, and its order is what sets them apart.
+
+    Of those that leave the tier open the CPUs come first: they are all that these ask for.
+    """
+    tiers, cpus = {outcome.tier for outcome in said}, {outcome.cpus for outcome in said}
+    orders = {outcome.order for outcome in said}
+    return len(tiers) == 1 and len(orders) > 1 and (tiers != {None} or len(cpus) == 1)
+
+
+def _orders(tier: int | None, ladder: Ladder) -> str:
+    name = ladder.name(ladder.normal if tier is None else tier)
+    return f"different places in the order of tier {name}"
+
+
+def _clashes(names: Sequence[str], said: Sequence[Outcome], ladder: Ladder) -> str:
     """Say who of several says what: their tiers where these differ, else their CPUs."""
+    if _by_order(said):
+        return _orders(said[0].tier, ladder)
     tiers = {outcome.tier for outcome in said}
     cpus = {outcome.cpus for outcome in said}
-    if len(tiers) == 1 and len({outcome.order for outcome in said}) > 1:
-        (tier,) = tiers
-        if tier is not None:
-            return f"different places in the order of tier {tier_name(tier)}"
     of: dict[str, list[str]] = {}
     for name, outcome in zip(names, said, strict=True):
         if len(tiers) > 1 and outcome.tier is not None:
-            word = f"tier {tier_name(outcome.tier)}"
+            word = f"tier {ladder.name(outcome.tier)}"
         elif len(tiers) > 1 and len(cpus) == 1:
             word = "no tier"
         else:

@@ -105,7 +105,7 @@ def _plan(path: Path, file: Path) -> NodePlan:
             "that verifies it"
         )
     try:
-        plan = _validate(data)
+        plan = NodePlan.load(data)
         _check(plan)
         RuleIndex(plan.rules)  # every pattern can be read
     except ValidationError as error:
@@ -117,23 +117,6 @@ def _plan(path: Path, file: Path) -> NodePlan:
     except ValueError as error:
         raise NodeDirError(f"{file} is damaged: {error}") from error
     return plan
-
-
-def _validate(data: Mapping[str, Any]) -> NodePlan:
-    """Return the plan of what :meth:`NodePlan.data` wrote, which leaves nulls out."""
-    try:
-        return NodePlan.model_validate(data)
-    except ValidationError as error:
-        rows = error.errors(include_url=False, include_context=False, include_input=False)
-        absent = [row["loc"] for row in rows if row["type"] == "missing"]
-        if len(absent) < len(rows):
-            raise
-    for loc in absent:
-        place: Any = data
-        for step in loc[:-1]:
-            place = place[step]
-        place[loc[-1]] = None
-    return NodePlan.model_validate(data)  # what must not be null is an error now
 
 
 def _check(plan: NodePlan) -> None:

@@ -11,7 +11,8 @@ STATE: Final = "/var/lib/tierc"
 ACTING: Final = ("cpuset", "irq", "taskset")
 """Targets whose scripts record what they change."""
 _MAX_STATE: Final = 16 << 20
-_IRQ_FIELDS: Final = 6
+_IRQ_FIELDS: Final = 7
+"""Of a line: number, device, name; CPUs at first, written, before, asked for."""
 
 
 def read_records(root: Sysroot, targets: Sequence[str]) -> dict[str, list[str] | None]:
