@@ -18,8 +18,6 @@
 #define TIERC_PIN
 #include "tierc_task.h"
 
-/* A thread that is this much behind the one that runs preempts it, in the same queue. */
-#define WAKE_GRANULARITY (1 * MSEC)
 /* How long queues of an earlier policy are looked at even if they are empty. */
 #define STALE_FOR (100 * MSEC)
 #define STALE_BATCH 32
@@ -82,12 +80,13 @@ int tierc_select_cpu(u64 *ctx)
 
 	if (!t)
 		return prev;
-	judge(p, cur);
+	if (outdated(p, t, cur))
+		judge(p, cur);
 	t->fresh = 1;
 	cpu = take_idle(p, prev, wake_flags);
 	if (cpu >= 0) {
 		t->queued_at = time_ns();
-		t->vtime = clamp_ahead(t->vtime, clock_of(t->queue), LAG, most_behind(t));
+		place(p, t, 1);
 		dsq_insert(p, SCX_DSQ_LOCAL, t->slice, 0);
 		return cpu;
 	}
@@ -143,7 +142,10 @@ NOINLINE s32 find_victim(struct task_struct *p TRUSTED, s32 near, u64 cur)
 	return found;
 }
 
-/* Whether a thread that wakes is far enough behind the one that runs, in the same queue. */
+/*
+ * Whether a thread that wakes is far enough behind the one that runs, in the same queue.  If not, it
+ * is at least looked at the next tick who comes first.
+ */
 INLINE _Bool overtakes(struct task *t, s32 number)
 {
 	struct cpu *cpu = cpu_of(number);
@@ -152,12 +154,21 @@ INLINE _Bool overtakes(struct task *t, s32 number)
 	if (!cpu || cpu->queue != t->queue || cpu->granted || !cpu->charged_at)
 		return 0;
 	ran = now - cpu->charged_at;
-	return (s64)(cpu->vtime + ran * 100 / (cpu->weight ? cpu->weight : 1) -
-		     (t->vtime + WAKE_GRANULARITY)) > 0;
+	if ((s64)(cpu->vtime + ran * 100 / (cpu->weight ? cpu->weight : 1) -
+		  (t->vtime + WAKE_GRANULARITY * t->ms)) > 0)
+		return 1;
+	cpu->asked = 1;
+	return 0;
 }
 
-/* Gets a thread that waits a CPU: an idle one, or one that runs something worse. */
-NOINLINE int find_cpu(struct task_struct *p TRUSTED, s32 near, u64 cur, u64 flags)
+#define KICK_SHIFT 32
+#define NO_CPU (~0ULL)
+
+/*
+ * Finds a CPU for a thread: an idle one, or one that runs something worse.  Returns its number, and
+ * from bit KICK_SHIFT up how to tell it; NO_CPU if there is none.
+ */
+NOINLINE u64 find_cpu(struct task_struct *p TRUSTED, s32 near, u64 cur, u64 flags)
 {
 	struct task *t = task_of(p);
 	struct bpf_cpumask *mask;
@@ -165,35 +176,41 @@ NOINLINE int find_cpu(struct task_struct *p TRUSTED, s32 near, u64 cur, u64 flag
 	s32 cpu = -1;
 
 	if (!t)
-		return 0;
+		return NO_CPU;
 	mask = t->mask;
 	if (!mask)
-		return 0;
-	cpu = scx_bpf_pick_idle_cpu(cast_mask(mask), 0);
+		return NO_CPU;
+	if (bpf_cpumask_test_cpu(near, cast_mask(mask)) && scx_bpf_test_and_clear_cpu_idle(near))
+		cpu = near;
+	if (cpu < 0)
+		cpu = scx_bpf_pick_idle_cpu(cast_mask(mask), 0);
 	if (cpu < 0 && t->flags & TIERC_BAND_SOFT)
 		cpu = scx_bpf_pick_idle_cpu(&p->cpus_mask, 0);
-	if (cpu >= 0) {
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		return 0;
-	}
+	if (cpu >= 0)
+		return SCX_KICK_IDLE << KICK_SHIFT | (u32)cpu;
 	if (t->flags & TIERC_BAND_PREEMPT)
 		cpu = find_victim(p, near, cur);
 	if (cpu < 0 && flags & SCX_ENQ_WAKEUP && overtakes(t, near))
 		cpu = near;
 	if (cpu < 0)
-		return 0;
+		return NO_CPU;
 	stat = stat_of(t->band, generation_of(cur));
 	if (stat)
 		stat->preempts++;
-	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	return 0;
+	return SCX_KICK_PREEMPT << KICK_SHIFT | (u32)cpu;
+}
+
+INLINE void tell_cpu(u64 found)
+{
+	if (found != NO_CPU)
+		scx_bpf_kick_cpu((u32)found, found >> KICK_SHIFT);
 }
 
 SEC("struct_ops/tierc_enqueue")
 int tierc_enqueue(u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
-	u64 flags = ctx[1], cur = policy();
+	u64 flags = ctx[1], cur = policy(), found, dsq;
 	struct task *t = task_of(p);
 	s32 near = scx_bpf_task_cpu(p);
 	struct bpf_cpumask *mask;
@@ -204,11 +221,11 @@ int tierc_enqueue(u64 *ctx)
 		dsq_insert(p, SCX_DSQ_GLOBAL, NO_POLICY_SLICE, flags);
 		return 0;
 	}
-	if (!t->fresh || t->epoch != cur)
+	if (t->fresh ? t->epoch != cur : outdated(p, t, cur))
 		judge(p, cur);
 	t->fresh = 0;
 	t->queued_at = time_ns();
-	t->vtime = clamp_ahead(t->vtime, clock_of(t->queue), LAG, most_behind(t));
+	place(p, t, !!(flags & SCX_ENQ_WAKEUP));
 
 	/* The kernel's own work for one CPU, unless a rule speaks of it. */
 	if (p->flags & PF_KTHREAD && p->nr_cpus_allowed == 1 && t->rule == TIERC_NO_RULE) {
@@ -228,12 +245,49 @@ int tierc_enqueue(u64 *ctx)
 			near = any;
 	}
 	cpu = cpu_of(near);
-	dsq_insert_vtime(p, dsq_of(t->queue, cpu ? cpu->shard : 0), t->slice, t->vtime, flags);
-	find_cpu(p, near, cur, flags);
+	dsq = dsq_of(t->queue, cpu ? cpu->shard : 0);
+	found = find_cpu(p, near, cur, flags);
+	/*
+	 * Onto the CPU where it is, past its queue, if that has nobody who was there before: that
+	 * spares asking the CPU to come for it.
+	 */
+	if (here && (u32)found == (u32)near && found != NO_CPU && scx_bpf_dsq_nr_queued(dsq) <= 0) {
+		if (found >> KICK_SHIFT == SCX_KICK_PREEMPT)
+			flags |= SCX_ENQ_PREEMPT;
+		dsq_insert(p, SCX_DSQ_LOCAL, t->slice, flags);
+		return 0;
+	}
+	dsq_insert_vtime(p, dsq, t->slice, order_of(t), flags);
+	/* A CPU that is not its own may have gone idle meanwhile. */
+	if (found == NO_CPU && !here)
+		found = SCX_KICK_IDLE << KICK_SHIFT | (u32)near;
+	tell_cpu(found);
 	return 0;
 }
 
 /* --- Giving CPUs threads -------------------------------------------------------------------- */
+
+/* The DSQ where a thread that waits belongs. */
+NOINLINE u64 dsq_for(struct task_struct *p TRUSTED, u64 cur)
+{
+	struct cpu *cpu = cpu_of(scx_bpf_task_cpu(p));
+	struct task *t = task_of(p);
+
+	if (!t)
+		return 0;
+	if (outdated(p, t, cur)) {
+		judge(p, cur);
+		place(p, t, 0);
+	}
+	return dsq_of(t->queue, cpu ? cpu->shard : 0);
+}
+
+NOINLINE int after_move(struct task_struct *p TRUSTED, u64 cur)
+{
+	count(TIERC_COUNT_MOVED);
+	tell_cpu(find_cpu(p, scx_bpf_task_cpu(p), cur, 0));
+	return 0;
+}
 
 /* Moves threads that wait in one DSQ to where the policy in force has them.  Returns how many. */
 NOINLINE u32 move_stale_dsq(u64 dsq, u64 cur)
@@ -247,57 +301,60 @@ NOINLINE u32 move_stale_dsq(u64 dsq, u64 cur)
 		return 0;
 	}
 	while ((p = bpf_iter_scx_dsq_next(&it))) {
+		u64 to = dsq_for(p, cur);
 		struct task *t = task_of(p);
-		struct cpu *cpu = cpu_of(scx_bpf_task_cpu(p));
 
 		if (!t || moved >= STALE_BATCH)
 			break;
-		judge(p, cur);
-		if (dsq_of(t->queue, cpu ? cpu->shard : 0) == dsq)
+		if (to == dsq)
 			continue;
-		if (dsq_move(&it, p, dsq_of(t->queue, cpu ? cpu->shard : 0), t->slice, t->vtime)) {
-			count(TIERC_COUNT_MOVED);
-			find_cpu(p, scx_bpf_task_cpu(p), cur, 0);
-		}
+		if (dsq_move(&it, p, to, t->slice, order_of(t)))
+			after_move(p, cur);
 		moved++;
 	}
 	bpf_iter_scx_dsq_destroy(&it);
 	return moved;
 }
 
-/* Empties the queues of hard bands of earlier policies, as far as one operation may. */
-NOINLINE int move_stale(u64 cur)
+/* Empties the queues of hard bands of an earlier policy in a slot, as far as one operation may. */
+NOINLINE int move_stale(u32 slot, u64 cur)
 {
-	_Bool settled = time_ns() - READ_ONCE(changed_at) > STALE_FOR;
+	u64 since = READ_ONCE(changed_at), left, done;
 	struct view *view = view_of(cur);
 	struct bpf_iter_num it;
-	int *next;
+	u32 shard = 0;
 
-	if (!view)
+	OPAQUE(slot);
+	if (!view || slot >= TIERC_SLOTS)
 		return 0;
-	bpf_iter_num_new(&it, 0, TIERC_SLOTS * TIERC_MAX_BANDS * MAX_SHARDS);
-	while ((next = bpf_iter_num_next(&it))) {
-		u32 index = *next, slot = index / (TIERC_MAX_BANDS * MAX_SHARDS);
-		u32 band = index / MAX_SHARDS % TIERC_MAX_BANDS, shard = index % MAX_SHARDS;
-		u64 bit = 1ULL << band, dsq;
+	left = READ_ONCE(stale[slot]);
+	/* Those in use again: what waits there is judged when it runs. */
+	done = slot == VIEW_OF(cur) ? left & view->hard : 0;
+	left &= ~done;
+	bpf_iter_num_new(&it, 0, TIERC_MAX_BANDS * MAX_SHARDS);
+	while (bpf_iter_num_next(&it)) {
+		u64 dsq = dsq_of(queue_of_band(slot, tierc_lowest_bit(left)), shard);
 
-		slot &= 1;
-		if (!(READ_ONCE(stale[slot]) & bit) || shard >= shards)
-			continue;
-		dsq = dsq_of(queue_of_band(slot, band), shard);
-		/* In use again; what waits there is judged when it runs. */
-		if (slot == VIEW_OF(cur) && view->hard & bit) {
-			__sync_fetch_and_and(&stale[slot], ~bit);
-			continue;
-		}
+		if (!left)
+			break;
 		if (scx_bpf_dsq_nr_queued(dsq) > 0) {
 			move_stale_dsq(dsq, cur);
 			break;
 		}
-		if (settled && shard == shards - 1)
-			__sync_fetch_and_and(&stale[slot], ~bit);
+		shard++;
+		if (shard < READ_ONCE(shards))
+			continue;
+		shard = 0;
+		if (time_ns() - since > STALE_FOR)
+			done |= left & -left;
+		left &= left - 1;
 	}
 	bpf_iter_num_destroy(&it);
+	if (!done)
+		return 0;
+	__sync_fetch_and_and(&stale[slot], ~done);
+	if (READ_ONCE(changed_at) != since)
+		__sync_fetch_and_or(&stale[slot], done);
 	return 0;
 }
 
@@ -327,14 +384,13 @@ NOINLINE int goes_on(struct task_struct *prev TRUSTED, u32 number, u64 lanes, u6
 
 	if (!t || !cpu)
 		return 0;
-	ran = time_ns() - cpu->charged_at;
+	ran = (time_ns() - cpu->charged_at) * 100 / weight_of(prev, t);
 	queue = pick_queue(t->tier, cpu->shard, lanes, VIEW_OF(cur), 1);
 	if (queue == QUEUES)
 		return 1;
 	if (queue != t->queue || !cpu->charged_at)
 		return 0;
-	return first_behind(dsq_of(queue, cpu->shard),
-			    t->vtime + ran * 100 / weight_of(prev, t)) < 0;
+	return first_behind(dsq_of(queue, cpu->shard), t->vtime + ran + more_burst(t, ran)) < 0;
 }
 
 /* Takes a thread for a CPU from one of the tiers that have saved enough to run. */
@@ -344,16 +400,16 @@ NOINLINE int take_owed(u32 number, u64 cur, u64 lanes)
 	struct view *view = view_of(cur);
 	struct cpu *cpu = cpu_of(number);
 	struct bpf_iter_num it;
-	int *next;
 
 	if (!owed || !view || !cpu)
 		return 0;
 	bpf_iter_num_new(&it, 0, MAX_TIERS);
-	while ((next = bpf_iter_num_next(&it))) {
-		u32 tier = *next;
+	while (bpf_iter_num_next(&it)) {
+		u32 tier = tierc_lowest_bit(owed);
 
-		if (tier >= MAX_TIERS || !(owed & 1U << tier))
-			continue;
+		if (!owed || tier >= MAX_TIERS)
+			break;
+		owed &= owed - 1;
 		if (take(tier, number, lanes & view->hard_in_tier[tier], VIEW_OF(cur))) {
 			cpu->grant = 1;
 			count(TIERC_COUNT_FLOORS);
@@ -376,34 +432,36 @@ int tierc_dispatch(u64 *ctx)
 	struct task *t = NULL;
 	struct bpf_cpumask *mask;
 	struct bpf_iter_num it;
-	int *next;
 
 	if (!view || !cpu)
 		return 0;
-	if (READ_ONCE(stale[0]) | READ_ONCE(stale[1]))
-		move_stale(cur);
+	if (READ_ONCE(stale[0]))
+		move_stale(0, cur);
+	if (READ_ONCE(stale[1]))
+		move_stale(1, cur);
 	lanes = lanes_of(number, cur);
 	tiers = view->tiers | READ_ONCE(stale_tiers);
 	if (prev && prev->scx.flags & SCX_TASK_QUEUED) {
 		t = task_of(prev);
-		if (t && !outdated(prev, cur)) {
+		if (t && !outdated(prev, t, cur)) {
 			mask = t->mask;
 			if (mask && (t->flags & TIERC_BAND_SOFT ||
-				     bpf_cpumask_test_cpu(number, cast_mask(mask))))
+				     bpf_cpumask_test_cpu(number, cast_mask(mask)))) {
 				best = t->tier;
+				tiers |= 1U << (best & 31);
+			}
 		}
 	}
 	if (take_owed(number, cur, lanes))
 		return 0;
 	bpf_iter_num_new(&it, 0, MAX_TIERS);
-	while ((next = bpf_iter_num_next(&it))) {
-		u32 tier = *next;
+	while (bpf_iter_num_next(&it)) {
+		u32 tier = tierc_lowest_bit(tiers);
 		u64 own;
 
-		if (tier >= MAX_TIERS)
+		if (!tiers || tier >= MAX_TIERS)
 			break;
-		if (!(tiers & 1U << tier) && tier != best)
-			continue;
+		tiers &= tiers - 1;
 		own = lanes & view->hard_in_tier[tier];
 		if (tier == best && t && prev && goes_on(prev, number, own, cur)) {
 			set_slice(prev, t->slice);
@@ -441,7 +499,7 @@ SEC("struct_ops/tierc_running")
 int tierc_running(u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
-	u64 cur = policy(), now = time_ns(), waited, *clock;
+	u64 cur = READ_ONCE(current), now = time_ns(), waited, start, *clock;
 	struct task *t = task_of(p);
 	u32 number = this_cpu(), queue;
 	struct cpu *cpu = cpu_of(number);
@@ -452,14 +510,19 @@ int tierc_running(u64 *ctx)
 	t->fresh = 0;
 	queue = t->queue;
 	clock = map_lookup(&clocks, &queue);
-	if (clock && (s64)(t->vtime - *clock) > 0)
-		WRITE_ONCE(*clock, t->vtime);
+	/* One that goes first because it runs briefly is ahead of the others' time. */
+	start = order_of(t) - BURST * t->ms;
+	if (clock && (s64)(start - *clock) > 0)
+		WRITE_ONCE(*clock, start);
 	cpu->charged_at = now;
 	cpu->vtime = t->vtime;
 	cpu->weight = weight_of(p, t);
 	cpu->queue = t->queue;
 	cpu->granted = cpu->grant;
 	cpu->grant = 0;
+	cpu->share = cpu->next_share ? cpu->next_share : 1;
+	cpu->next_share = 0;
+	cpu->asked = 0;
 	list_victim(cpu, number, t->tier, !cpu->granted);
 	stat = stat_of(t->band, generation_of(cur));
 	if (stat) {
@@ -493,9 +556,37 @@ int tierc_stopping(u64 *ctx)
 
 	if (!t || !cpu)
 		return 0;
-	charge(p, t, cpu, policy(), time_ns());
+	charge(p, t, cpu, READ_ONCE(current), time_ns());
 	cpu->charged_at = 0;
 	cpu->granted = 0;
+	return 0;
+}
+
+/* Forgets the tiers of earlier policies once nobody waits there. */
+NOINLINE int clear_stale_tiers(void)
+{
+	u64 since = READ_ONCE(changed_at);
+	u32 left = READ_ONCE(stale_tiers), done = left, shard = 0;
+	struct bpf_iter_num it;
+
+	if (time_ns() - since <= STALE_FOR)
+		return 0;
+	bpf_iter_num_new(&it, 0, MAX_TIERS * MAX_SHARDS);
+	while (bpf_iter_num_next(&it)) {
+		if (!left)
+			break;
+		if (scx_bpf_dsq_nr_queued(dsq_of(tierc_lowest_bit(left), shard)) > 0)
+			done &= ~(left & -left);
+		shard++;
+		if (shard < READ_ONCE(shards))
+			continue;
+		shard = 0;
+		left &= left - 1;
+	}
+	bpf_iter_num_destroy(&it);
+	__sync_fetch_and_and(&stale_tiers, ~done);
+	if (READ_ONCE(changed_at) != since)
+		__sync_fetch_and_or(&stale_tiers, done);
 	return 0;
 }
 
@@ -505,52 +596,43 @@ int tierc_tick(u64 *ctx)
 	struct task_struct *p = (void *)ctx[0];
 	u64 cur = policy(), lanes;
 	struct task *t = task_of(p);
-	u32 number = this_cpu(), tiers;
+	u32 number = this_cpu(), better;
 	struct cpu *cpu = cpu_of(number);
 	struct view *view = view_of(cur);
 	struct bpf_iter_num it;
-	int *next;
 
 	if (!t || !cpu || !view)
 		return 0;
 	charge(p, t, cpu, cur, time_ns());
-	if (outdated(p, cur)) {
+	if (outdated(p, t, cur)) {
 		set_slice(p, 0);
 		return 0;
 	}
 	if (cpu->granted)
 		return 0;
+	if (cpu->asked) {
+		cpu->asked = 0;
+		set_slice(p, 0);
+		return 0;
+	}
 	/* Better work that waits here although nobody was asked to give way. */
 	lanes = lanes_of(number, cur);
-	tiers = view->preempting;
+	better = view->preempting & ((1U << (t->tier & 31)) - 1);
 	bpf_iter_num_new(&it, 0, MAX_TIERS);
-	while ((next = bpf_iter_num_next(&it))) {
-		u32 tier = *next;
+	while (bpf_iter_num_next(&it)) {
+		u32 tier = tierc_lowest_bit(better);
 
-		if (tier >= t->tier || tier >= MAX_TIERS)
+		if (!better || tier >= MAX_TIERS)
 			break;
-		if (tiers & 1U << tier && waiting(tier, cpu->shard, lanes, view, cur)) {
+		better &= better - 1;
+		if (waiting(tier, cpu->shard, lanes, view, cur)) {
 			set_slice(p, 0);
 			break;
 		}
 	}
 	bpf_iter_num_destroy(&it);
-	if (READ_ONCE(stale_tiers) &&
-	    time_ns() - READ_ONCE(changed_at) > STALE_FOR) {
-		u32 left = 0;
-
-		bpf_iter_num_new(&it, 0, MAX_TIERS * MAX_SHARDS);
-		while ((next = bpf_iter_num_next(&it))) {
-			u32 tier = (u32)*next / MAX_SHARDS, shard = (u32)*next % MAX_SHARDS;
-
-			if (!(READ_ONCE(stale_tiers) & 1U << (tier & 31)) || shard >= shards)
-				continue;
-			if (scx_bpf_dsq_nr_queued(dsq_of(tier, shard)) > 0)
-				left |= 1U << (tier & 31);
-		}
-		bpf_iter_num_destroy(&it);
-		__sync_fetch_and_and(&stale_tiers, left);
-	}
+	if (READ_ONCE(stale_tiers))
+		clear_stale_tiers();
 	return 0;
 }
 
@@ -571,8 +653,10 @@ int tierc_enable(u64 *ctx)
 {
 	struct task *t = task_of((void *)ctx[0]);
 
-	if (t)
-		t->vtime = clock_of(t->queue);
+	if (t) {
+		t->ms = 0;
+		t->epoch = 0;
+	}
 	return 0;
 }
 

@@ -186,6 +186,25 @@ INLINE void tierc_ask_missing(struct tierc_answer *answer)
 			tierc_narrow(answer, NULL, TIERC_DIM_CGROUP + depth);
 }
 
+/* The numbers of bits by the top six bits of their product with the constant below. */
+const u8 tierc_bits[64] = {
+	0,  1,	2,  53, 3,  7,	54, 27, 4,  38, 41, 8,	34, 55, 48, 28, 62, 5,	39, 46, 44, 42,
+	22, 9,	24, 35, 59, 56, 49, 18, 29, 11, 63, 52, 6,  26, 37, 40, 33, 47, 61, 45, 43, 21,
+	23, 58, 17, 10, 51, 25, 36, 32, 60, 20, 57, 16, 50, 31, 19, 15, 30, 14, 13, 12,
+};
+
+/*
+ * The number of the lowest set bit of a word that is not 0.  BPF has no instruction for it; this is
+ * a de Bruijn sequence, for the verifier would follow each outcome of a branch.
+ */
+INLINE u32 tierc_lowest_bit(u64 word)
+{
+	u32 bit = tierc_bits[(word & -word) * 0x022fdd63cc95386dULL >> 58];
+
+	OPAQUE(bit);
+	return bit;
+}
+
 /* The first rule that fits, or TIERC_NO_RULE. */
 INLINE u32 tierc_rule(struct tierc_answer *answer)
 {
@@ -193,18 +212,9 @@ INLINE u32 tierc_rule(struct tierc_answer *answer)
 	tierc_narrow(answer, &answer->groups, TIERC_DIM_GROUP);
 	for (u32 i = 0; i < TIERC_VEC_WORDS; i++) {
 		u64 word = answer->fits.words[i];
-		u32 bit = 0;
 
-		if (!word)
-			continue;
-		/* The lowest set bit, by halves: BPF has no instruction for it. */
-		for (u32 half = 32; half; half /= 2) {
-			if (word << (64 - half))
-				continue;
-			word >>= half;
-			bit += half;
-		}
-		return 64 * i + bit;
+		if (word)
+			return 64 * i + tierc_lowest_bit(word);
 	}
 	return TIERC_NO_RULE;
 }

@@ -28,8 +28,10 @@ struct view {
 	u32 floors[MAX_TIERS];	/* thousandths of CPU time */
 	u32 tiers;	/* tiers with a band */
 	u32 preempting;	/* tiers with a band that may preempt */
+	u32 floored;	/* tiers with a floor */
 	u32 n_bands;
 	u32 generation;
+	u32 reserved;
 };
 
 struct {
@@ -208,7 +210,7 @@ NOINLINE int make_view(u32 slot, u32 generation)
 	struct view *view = map_lookup(&views, &slot);
 	void *bands = map_lookup(&tierc_bands, &slot);
 	struct bpf_iter_num it;
-	u32 top = 0;
+	u32 top;
 	int *next;
 
 	if (!head || !view || !bands || !head->n_bands || head->n_bands > TIERC_MAX_BANDS ||
@@ -230,11 +232,19 @@ NOINLINE int make_view(u32 slot, u32 generation)
 	bpf_iter_num_destroy(&it);
 	if (!view->tiers)
 		return 0;
-	while (top < MAX_TIERS - 1 && !(view->tiers & 1U << top))
-		top++;
-	for (u32 tier = 0; tier < MAX_TIERS; tier++)
+	top = tierc_lowest_bit(view->tiers);
+	bpf_iter_num_new(&it, 0, MAX_TIERS);
+	while ((next = bpf_iter_num_next(&it))) {
+		u32 tier = *next;
+
+		if (tier >= MAX_TIERS)
+			break;
 		if (tier > top && view->tiers & 1U << tier && view->floors[tier] < LEAST_FLOOR)
 			view->floors[tier] = LEAST_FLOOR;
+		if (view->floors[tier])
+			view->floored |= 1U << tier;
+	}
+	bpf_iter_num_destroy(&it);
 	return 1;
 }
 
@@ -260,10 +270,11 @@ NOINLINE u64 change_policy(void)
 			target = slot;
 			find_orphans(slot);
 		}
+		/* The time first: whoever clears the others looks at it afterwards. */
+		WRITE_ONCE(changed_at, time_ns());
 		__sync_fetch_and_or(&stale[0], hard[0]);
 		__sync_fetch_and_or(&stale[1], hard[1]);
 		__sync_fetch_and_or(&stale_tiers, tiers);
-		WRITE_ONCE(changed_at, time_ns());
 		/* A CPU that comes or goes counts up as well, outside this lock. */
 		for (int i = 0; i < 16; i++) {
 			cur = READ_ONCE(current);

@@ -19,8 +19,6 @@
 #define QUEUES (MAX_TIERS + TIERC_SLOTS * TIERC_MAX_BANDS)
 #define DSQ_BASE 0x10000ULL
 
-#define LAG (3 * MSEC)	/* what a sleeper may be ahead when it wakes */
-#define MAX_LAG (100 * MSEC)	/* what a thread may be behind */
 #define FLOOR_PERIOD (100 * MSEC)	/* for which a tier can save up */
 #define FLOOR_GRANT (1 * MSEC)	/* what it must have saved to run */
 #define FLOOR_CHECK (MSEC / 2)
@@ -35,11 +33,13 @@ struct cpu {
 	u32 queue;
 	u32 tier;
 	u32 share;	/* threads that waited in its queue when it was taken, itself included */
+	u32 next_share;	/* the same of the one that was taken and does not run yet */
 	u32 shard;
 	u32 granted;	/* it runs on a floor: nobody may preempt it */
 	u32 grant;	/* the next thread is taken on a floor */
 	u32 usable;
 	u32 llc;
+	u32 asked;	/* a thread of its queue has woken and did not preempt it */
 	u32 reserved;
 };
 
@@ -169,57 +169,52 @@ NOINLINE u64 lanes_of(u32 number, u64 cur)
 	return lanes;
 }
 
-/* The number of the lowest set bit; BPF has no instruction for it. */
-INLINE u32 lowest_bit(u64 word)
-{
-	u32 bit = 0;
-
-	for (u32 half = 32; half; half /= 2)
-		if (!(word << (64 - half))) {
-			word >>= half;
-			bit += half;
-		}
-	return bit;
-}
-
 /*
  * Of the queues that have threads in a shard, the one that got least there: the queue of a tier,
- * if "own" is set, and those of the bands of "lanes".  QUEUES if none has any.
+ * if "own" is set, and those of the bands of "lanes".  QUEUES if none has any.  In the upper half,
+ * how many threads it has.
  */
-NOINLINE u32 pick_queue(u32 tier, u32 shard, u64 lanes, u32 view, u32 own)
+NOINLINE u64 pick_queue(u32 tier, u32 shard, u64 lanes, u32 view, u32 own)
 {
 	u32 best = QUEUES;
 	u64 least = 0, *got;
 	struct bpf_iter_num it;
+	s32 queued = 0, many = 0;
 
 	if (tier >= MAX_TIERS || shard >= MAX_SHARDS)
 		return QUEUES;
-	if (own && scx_bpf_dsq_nr_queued(dsq_of(tier, shard)) > 0) {
-		got = served_of(tier, shard);
-		if (got)
-			least = *got;
-		best = tier;
+	if (own) {
+		queued = scx_bpf_dsq_nr_queued(dsq_of(tier, shard));
+		if (queued > 0) {
+			got = served_of(tier, shard);
+			if (got)
+				least = *got;
+			best = tier;
+			many = queued;
+		}
 	}
 	if (!lanes)
-		return best;
+		return (u64)many << 32 | best;
 	bpf_iter_num_new(&it, 0, TIERC_MAX_BANDS);
 	while (bpf_iter_num_next(&it)) {
 		u32 queue;
 
 		if (!lanes)
 			break;
-		queue = queue_of_band(view, lowest_bit(lanes));
+		queue = queue_of_band(view, tierc_lowest_bit(lanes));
 		lanes &= lanes - 1;
-		if (scx_bpf_dsq_nr_queued(dsq_of(queue, shard)) <= 0)
+		queued = scx_bpf_dsq_nr_queued(dsq_of(queue, shard));
+		if (queued <= 0)
 			continue;
 		got = served_of(queue, shard);
 		if (got && (best == QUEUES || (s64)(*got - least) < 0)) {
 			best = queue;
 			least = *got;
+			many = queued;
 		}
 	}
 	bpf_iter_num_destroy(&it);
-	return best;
+	return (u64)many << 32 | best;
 }
 
 /* Whether a tier has threads that a CPU may take, in its own shard. */
@@ -228,7 +223,8 @@ INLINE _Bool waiting(u32 tier, u32 shard, u64 lanes, struct view *view, u64 cur)
 	OPAQUE(tier);
 	if (tier >= MAX_TIERS)
 		return 0;
-	return pick_queue(tier, shard, lanes & view->hard_in_tier[tier], VIEW_OF(cur), 1) != QUEUES;
+	return (u32)pick_queue(tier, shard, lanes & view->hard_in_tier[tier], VIEW_OF(cur), 1) !=
+	       QUEUES;
 }
 
 /*
@@ -248,8 +244,8 @@ NOINLINE int take(u32 tier, u32 number, u64 lanes, u32 view)
 	left = n;
 	bpf_iter_num_new(&it, 0, MAX_SHARDS + 2 * TIERC_MAX_BANDS);
 	while (bpf_iter_num_next(&it)) {
-		u32 queue = pick_queue(tier, shard, open, view, own);
-		s32 queued;
+		u64 picked = pick_queue(tier, shard, open, view, own);
+		u32 queue = picked;
 
 		if (queue >= QUEUES) {
 			if (!--left)
@@ -259,9 +255,8 @@ NOINLINE int take(u32 tier, u32 number, u64 lanes, u32 view)
 			own = 1;
 			continue;
 		}
-		queued = scx_bpf_dsq_nr_queued(dsq_of(queue, shard));
 		if (dsq_move_to_local(dsq_of(queue, shard))) {
-			cpu->share = queued > 0 ? queued : 1;
+			cpu->next_share = picked >> 32;
 			taken = 1;
 			break;
 		}
@@ -285,23 +280,28 @@ NOINLINE u32 owed_tiers(u32 number, u64 cur, u64 lanes)
 	struct cpu *cpu = cpu_of(number);
 	u64 now = time_ns();
 	struct bpf_iter_num it;
-	u32 owed = 0;
-	int *next;
+	u32 owed = 0, left;
 
 	if (!view || !cpu || now - cpu->floors_at < FLOOR_CHECK)
 		return 0;
 	cpu->floors_at = now;
+	left = view->floored;
 	bpf_iter_num_new(&it, 0, MAX_TIERS);
-	while ((next = bpf_iter_num_next(&it))) {
-		u32 tier = *next;
+	while (bpf_iter_num_next(&it)) {
+		u32 tier = tierc_lowest_bit(left);
 		struct saving *saving = saving_of(tier, cpu->shard);
 		u64 at, passed, rate, most;
 
-		if (!saving || tier >= MAX_TIERS || !view->floors[tier])
-			continue;
+		if (!left || tier >= MAX_TIERS || !saving)
+			break;
+		left &= left - 1;
 		at = READ_ONCE(saving->at);
 		passed = now - at;
 		if (!waiting(tier, cpu->shard, lanes, view, cur)) {
+			/* Those that wait for other CPUs save up all the same. */
+			if (view->hard_in_tier[tier] & ~lanes &&
+			    waiting(tier, cpu->shard, ~0ULL, view, cur))
+				continue;
 			/* Nothing to save for; what was overspent is forgiven. */
 			WRITE_ONCE(saving->at, now);
 			WRITE_ONCE(saving->saved, 0);

@@ -15,6 +15,18 @@
 
 #define NO_POLICY_SLICE (1 * MSEC)
 #define LEAST_SLICE (MSEC / 10)
+#define TICK (4 * MSEC)	/* slices end at ticks; of most kernels a longer one than theirs */
+/* In milliseconds of a thread's time: */
+#define LAG 3	/* what a sleeper may be ahead when it wakes */
+#define MAX_LAG 100	/* what a thread may be behind */
+#define NEW_BEHIND 1	/* what a new thread is behind: forking is no way to more time */
+/*
+ * A thread comes later in the order by what it has run since it slept, up to this: who runs briefly
+ * waits for no more than one time slice, as long as it gets no more than its share.
+ */
+#define BURST 4
+/* A thread that is this much behind the one that runs preempts it, in the same queue. */
+#define WAKE_GRANULARITY 1
 
 struct identity {
 	u64 comm[2];
@@ -30,6 +42,8 @@ struct task {
 	u64 vtime;
 	u64 queued_at;
 	u64 slice;
+	u64 ms;	/* a millisecond as its band's weight counts it; 0: it has not been judged yet */
+	u64 burst;	/* virtual time since it slept, BURST at most */
 	u32 rule;
 	u32 band;
 	u32 queue;
@@ -104,14 +118,22 @@ INLINE u64 clamp_ahead(u64 vtime, u64 clock, u64 lag, u64 most)
 	return vtime;
 }
 
-/* How far a thread may be behind: two slices as its weight counts them. */
-INLINE u64 most_behind(struct task *t)
+/* The weight that counts: that of its band, and its own nice value. */
+INLINE u64 weight_of(struct task_struct *p, struct task *t)
 {
-	u64 most = 2 * t->slice * 100 / (t->weight ? t->weight : 1);
+	u64 weight = (u64)t->weight * p->scx.weight / 100;
 
-	if (most < LAG)
-		return LAG;
-	return most < MAX_LAG ? most : MAX_LAG;
+	return weight ? weight : 1;
+}
+
+/* How far a thread may be behind: two slices, with the tick they end at, as its weight counts them. */
+INLINE u64 most_behind(struct task_struct *p, struct task *t)
+{
+	u64 most = 2 * (t->slice + TICK) * 100 / weight_of(p, t);
+
+	if (most < LAG * t->ms)
+		return LAG * t->ms;
+	return most < MAX_LAG * t->ms ? most : MAX_LAG * t->ms;
 }
 
 INLINE u64 clock_of(u32 queue)
@@ -121,11 +143,34 @@ INLINE u64 clock_of(u32 queue)
 	return clock ? READ_ONCE(*clock) : 0;
 }
 
+INLINE u64 more_burst(struct task *t, u64 passed)
+{
+	return t->burst + passed < BURST * t->ms ? t->burst + passed : BURST * t->ms;
+}
+
+/* Where a thread comes in its queue. */
+INLINE u64 order_of(struct task *t)
+{
+	return t->vtime + t->burst;
+}
+
+/* Brings a thread that will wait or run near the clock of its queue. */
+INLINE void place(struct task_struct *p, struct task *t, _Bool woken)
+{
+	t->vtime = clamp_ahead(t->vtime, clock_of(t->queue), LAG * t->ms, most_behind(p, t));
+	if (woken)
+		t->burst = 0;
+}
+
 /* Reads what a thread is asked for. */
 INLINE void identify(struct task_struct *p, struct identity *is)
 {
-	read_kernel(is->comm, sizeof(is->comm), p->comm);
-	read_kernel(is->leader, sizeof(is->leader), p->group_leader->comm);
+	const u64 *comm = (const u64 *)p->comm, *leader = (const u64 *)p->group_leader->comm;
+
+	is->comm[0] = comm[0];
+	is->comm[1] = comm[1];
+	is->leader[0] = leader[0];
+	is->leader[1] = leader[1];
 	is->cgroup = p->cgroups->dfl_cgrp->kn->id;
 }
 
@@ -155,20 +200,25 @@ struct {
 } scratch SEC(".maps");
 
 /* Asks for the component of a cgroup's path at a depth. */
-INLINE void ask_component(struct scratch *work, struct cgroup *cgrp, u32 depth)
+NOINLINE int ask_component(u64 cgroup, u32 depth)
 {
-	struct tierc_cgroup_key *key = &work->cgroup;
-	struct cgroup *at = NULL;
+	struct cgroup *cgrp = (struct cgroup *)cgroup, *at = NULL;
+	u32 zero = 0;
+	struct scratch *work = map_lookup(&scratch, &zero);
+	struct tierc_cgroup_key *key;
 	struct kernfs_node *kn = NULL;
 	const char *name = NULL;
 	char last = 0;
 	u64 id = 0;
 
+	if (!work)
+		return 0;
+	key = &work->cgroup;
 	if (read_kernel(&at, sizeof(at), &cgrp->ancestors[0] + depth) || !at ||
 	    read_kernel(&kn, sizeof(kn), &at->kn) || !kn ||
 	    read_kernel(&name, sizeof(name), &kn->name) || !name ||
 	    read_kernel(&id, sizeof(id), &kn->id))
-		return;
+		return 0;
 	__builtin_memset(key, 0, sizeof(*key));
 	if (read_kernel_str(key->name, sizeof(key->name), name) == sizeof(key->name)) {
 		/* It filled the field: mark one that was cut, so that it cannot match. */
@@ -178,6 +228,7 @@ INLINE void ask_component(struct scratch *work, struct cgroup *cgrp, u32 depth)
 	}
 	tierc_ask_cgroup(&work->answer, depth, key);
 	tierc_ask_group(&work->answer, id);
+	return 0;
 }
 
 #define NOT_CLASSIFIED 0xffffffffU
@@ -186,15 +237,16 @@ INLINE void ask_component(struct scratch *work, struct cgroup *cgrp, u32 depth)
 NOINLINE u32 classify(struct task_struct *p TRUSTED, u32 slot)
 {
 	const struct tierc_head *head = tierc_open(slot);
-	struct cgroup *cgrp = p->cgroups->dfl_cgrp;
 	u32 zero = 0, rule, band;
 	struct scratch *work = map_lookup(&scratch, &zero);
-	int level = cgrp->level, *next;
+	int level = p->cgroups->dfl_cgrp->level, *next;
+	u64 cgroup = 0;
 	struct bpf_iter_num it;
 
 	if (!head || !work)
 		return NOT_CLASSIFIED;
 	work->answer.slot = slot;
+	read_kernel(&cgroup, sizeof(cgroup), &p->cgroups->dfl_cgrp);
 	read_kernel(work->comm.name, sizeof(work->comm.name), p->comm);
 	read_kernel(work->leader.name, sizeof(work->leader.name), p->group_leader->comm);
 	tierc_ask_thread(&work->answer, &work->comm, &work->leader,
@@ -204,7 +256,7 @@ NOINLINE u32 classify(struct task_struct *p TRUSTED, u32 slot)
 	while ((next = bpf_iter_num_next(&it))) {
 		if (*next > level)
 			break;
-		ask_component(work, cgrp, *next);
+		ask_component(cgroup, *next);
 	}
 	bpf_iter_num_destroy(&it);
 	tierc_ask_missing(&work->answer);
@@ -239,32 +291,27 @@ NOINLINE int confine(struct task_struct *p TRUSTED, u32 view, u32 number)
 }
 
 /* Whether what is known of a thread is out of date. */
-NOINLINE int outdated(struct task_struct *p TRUSTED, u64 cur)
+INLINE _Bool outdated(struct task_struct *p, struct task *t, u64 cur)
 {
-	struct task *t = task_of(p);
-	struct identity is = {};
+	struct identity is;
 
-	if (!t)
-		return 0;
 	identify(p, &is);
 	return t->epoch != cur || !same_identity(&t->is, &is);
 }
 
-/* Brings up to date what is known of a thread.  Returns whether something has changed. */
+/* Finds out anew what there is to know of a thread. */
 NOINLINE int judge(struct task_struct *p TRUSTED, u64 cur)
 {
 	struct task *t = task_of(p);
-	struct identity is = {};
+	struct identity is;
 	struct tierc_band *band = NULL;
 	struct tierc_stat *stat;
 	u32 view = VIEW_OF(cur), found = NOT_CLASSIFIED, number = 0, queue, old;
-	u64 lag;
+	u64 ms;
 
 	if (!t)
 		return 0;
 	identify(p, &is);
-	if (t->epoch == cur && same_identity(&t->is, &is))
-		return 0;
 	t->is = is;
 	t->epoch = cur;
 	if (view < TIERC_SLOTS)
@@ -278,29 +325,26 @@ NOINLINE int judge(struct task_struct *p TRUSTED, u64 cur)
 	t->band = band ? number : TIERC_STAT_NO_POLICY;
 	t->tier = band && band->tier < MAX_TIERS ? band->tier : 0;
 	t->slice = band && band->slice_ns > LEAST_SLICE ? band->slice_ns : NO_POLICY_SLICE;
-	t->weight = band ? band->weight : 100;
+	t->weight = band && band->weight ? band->weight : 100;
 	confine(p, view, number);
+	ms = MSEC * 100 / t->weight;
+	if (!ms)
+		ms = 1;
 	old = t->queue;
 	queue = t->flags & TIERC_BAND_HARD ? queue_of_band(view, number) : t->tier;
-	if (queue != old) {
+	if (!t->ms) {
+		t->vtime = clock_of(queue) + NEW_BEHIND * ms;
+		t->burst = BURST * ms;
+	} else if (queue != old) {
 		/* Take along how far it was ahead or behind, not the other clock's reading. */
-		lag = most_behind(t);
-		t->vtime = clamp_ahead(t->vtime, clock_of(old), LAG, lag) - clock_of(old) +
-			   clock_of(queue);
-		t->queue = queue;
+		t->vtime += clock_of(queue) - clock_of(old);
 	}
+	t->queue = queue;
+	t->ms = ms;
 	stat = stat_of(t->band, generation_of(cur));
 	if (stat)
 		stat->judged++;
-	return 1;
-}
-
-/* The weight that counts: that of its band, and its own nice value. */
-INLINE u64 weight_of(struct task_struct *p, struct task *t)
-{
-	u64 weight = (u64)t->weight * p->scx.weight / 100;
-
-	return weight ? weight : 1;
+	return 0;
 }
 
 /* Accounts what the thread of a CPU ran since it was last asked. */
@@ -308,14 +352,20 @@ INLINE void charge(struct task_struct *p, struct task *t, struct cpu *cpu, u64 c
 {
 	struct view *view = view_of(cur);
 	struct tierc_stat *stat = stat_of(t->band, generation_of(cur));
-	u64 ran = now - cpu->charged_at, *got;
-	u32 tier = t->tier;
+	u64 ran = now - cpu->charged_at, passed, *got, *clock;
+	u32 tier = t->tier, queue = t->queue;
 
 	if (!cpu->charged_at || (s64)ran <= 0)
 		return;
 	cpu->charged_at = now;
-	t->vtime += ran * 100 / weight_of(p, t);
+	passed = ran * 100 / weight_of(p, t);
+	t->vtime += passed;
+	t->burst = more_burst(t, passed);
 	cpu->vtime = t->vtime;
+	/* Ever more threads that sleep and wake would hold it back: it goes on a little in any case. */
+	clock = map_lookup(&clocks, &queue);
+	if (clock)
+		__sync_fetch_and_add(clock, ran / 256);
 	if (stat)
 		stat->run_ns += ran;
 	got = served_of(t->queue, cpu->shard);
@@ -331,15 +381,17 @@ INLINE void tell(struct task_struct *p, struct task *t, u64 cur, u32 cpu)
 {
 	u32 zero = 0, tid = p->pid;
 	struct tierc_knobs *knobs = map_lookup(&tierc_knobs, &zero);
-	struct tierc_thread thread = {
-		.generation = generation_of(cur),
-		.rule = t->rule,
-		.band = t->band,
-		.cpu = cpu,
-	};
 
-	if (knobs && knobs->flags & TIERC_KNOB_THREADS)
+	if (knobs && knobs->flags & TIERC_KNOB_THREADS) {
+		struct tierc_thread thread = {
+			.generation = generation_of(cur),
+			.rule = t->rule,
+			.band = t->band,
+			.cpu = cpu,
+		};
+
 		map_update(&tierc_threads, &tid, &thread, 0);
+	}
 }
 
 #endif /* TIERC_TASK_H */

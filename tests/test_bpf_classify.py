@@ -131,6 +131,15 @@ def test_every_name_of_every_profile(bpftool: Bpftool, tmp_path: Path) -> None:
     assert any(not Glob.comm("VLLM*").matches(name) for name in names)
 
 
+def test_every_number_that_a_rule_can_have(bpftool: Bpftool, tmp_path: Path) -> None:
+    """The first of several that fit is found in every word of the set, at every bit."""
+    rules = [rule(n, n % 4, comm=f"c{n}") for n in range(255)] + [rule(255, 2, comm="c*")]
+    put_in_force(bpftool, write(plan(rules), tmp_path / "node"), 0)
+    threads = [Thread(f"c{n}".encode()) for n in range(256)]
+    wanted = [n % 4 << 16 | n + 1 for n in range(255)] + [2 << 16 | 256]
+    assert classify(bpftool, threads, tmp_path / "run") == wanted
+
+
 # --- what only the node knows -------------------------------------------------------------------
 
 
