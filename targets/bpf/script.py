@@ -16,9 +16,8 @@ OWN: Final = Own(
     thing="map",
     what="a map",
     tools=(
-        *("awk", "bpftool", "cat", "cmp", "cp", "dirname", "find", "grep", "id", "ln", "mkdir"),
-        *("mktemp", "mv", "rm", "rmdir", "sed", "sha256sum", "sleep", "sort", "tail", "tr"),
-        *("uname", "xargs"),
+        *("awk", "bpftool", "cat", "cp", "dirname", "grep", "id", "ln", "mkdir", "mktemp", "mv"),
+        *("rm", "sed", "sha256sum", "sleep", "sort", "tail", "tr", "uname", "xargs"),
     ),
     why_root="maps and the scheduler are root's to set",
     state_form=(),
@@ -38,9 +37,10 @@ def load_data(plan: NodePlan, seed: Seed) -> dict[str, object]:
         **fingerprint_data(plan),
         **left_out_data(plan, NAME),
         **unload_data(),
+        "tables": [table.name for table in TABLES],
         "seed": f"{seed.number:08x}",
         "abi": pack_abi().hex(),
-        "active": [pack_active(slot, seed.generation(slot)).hex(" ") for slot in range(SLOTS)],
+        "active": [pack_active(slot, seed.generation(slot)).hex() for slot in range(SLOTS)],
         "frozen": [table.name for table in TABLES if table.frozen],
         "arrays": [table.name for table in TABLES if table.type == "array"],
     }
@@ -48,4 +48,4 @@ def load_data(plan: NodePlan, seed: Seed) -> dict[str, object]:
 
 def unload_data() -> dict[str, object]:
     """Return the values of the template ``unload.sh.j2``."""
-    return {"own": OWN, "tables": [table.name for table in TABLES]}
+    return {"own": OWN}

@@ -26,12 +26,8 @@ OBJECT=${TIERC_OBJECT:-/usr/lib/tierc/tierc.bpf.o}
 SEED=894a10a6
 ABI=5449524301000000200000001400000044000000980000001000000008000000020000000001000040000000000400000001000008000000800000000e000000
 # What tierc_active says while the seed is in force: in slot 0, in slot 1.
-ACTIVE0='00 00 00 00 a6 10 4a 89'
-ACTIVE1='01 00 00 00 a7 10 4a 89'
-# Tables that nobody may change once they are filled; the others are filled on the node.
-FROZEN=' comm leader cgroup kind level dontcare rules bands head '
-# Tables whose every entry exists: those that are not written are zero.
-ARRAYS=' kind level dontcare rules bands head groupvec '
+ACTIVE0=00000000a6104a89
+ACTIVE1=01000000a7104a89
 
 # The machine the seed is for.
 PLANNED_SHA256=cc83534818c7b80116940d44855d94342ac52db56646e99c1a188caee3512be8
@@ -149,8 +145,8 @@ clean_up() {
 }
 
 start_up() {
-  for tool in awk bpftool cat cmp cp dirname find grep id ln mkdir mktemp mv rm rmdir sed \
-    sha256sum sleep sort tail tr uname xargs; do
+  for tool in awk bpftool cat cp dirname grep id ln mkdir mktemp mv rm sed sha256sum sleep sort \
+    tail tr uname xargs; do
     command -v "$tool" >/dev/null 2>&1 || die "$BROKEN" "$tool is not installed"
   done
   [ -r "$PROC/self/stat" ] || [ -n "${TIERC_PROC-}" ] || die "$BROKEN" "$PROC is not mounted"
@@ -602,7 +598,6 @@ check_devices() {
 BPFFS=${TIERC_BPFFS:-/sys/fs/bpf}
 LINK=$BPFFS/tierc_link # the scheduler stays attached as long as this is pinned
 STAGE=$BPFFS/tierc_stage
-TABLES='comm leader cgroup kind level dontcare rules bands head group groupvec'
 SCX=$SYS/kernel/sched_ext
 
 # Sets $state and $ops: what sched_ext does, and which scheduler is attached.
@@ -631,38 +626,6 @@ await_state() {
   return 1
 }
 
-# Prints the entries of a map as lines "KEY VALUE" in hexadecimal, sorted.
-entries() { # pinned PATH | id ID
-  bpftool -j map dump "$1" "$2" 2>/dev/null | tr '{' '\n' |
-    sed -n 's/^"key":\[\([^]]*\)\],"value":\[\([^]]*\)\].*/\1 \2/p' |
-    sed 's/"//g; s/,//g; s/0x//g' | sort
-}
-
-# Prints a field of a pinned map: id, frozen.
-field() { # PATH NAME
-  bpftool -j map show pinned "$1" 2>/dev/null | tr '{,}' '\n' | sed -n "s/^\"$2\"://p"
-}
-
-# Sets $slot and $generation (8 hexadecimal digits, as they lie in memory): what is in force.
-read_active() {
-  active=$(entries pinned "$BPFFS/tierc_active")
-  active=${active#* }
-  case $active in
-  ????????????????) ;;
-  *) return 1 ;;
-  esac
-  generation=${active#????????}
-  slot=${active%"$generation"}
-  slot=${slot#?}
-  slot=${slot%??????}
-}
-
-# Sets the pair of words that is in force, all at once.
-write_active() { # EIGHT BYTES, spaced
-  # shellcheck disable=SC2086 # the bytes are words
-  bpftool map update pinned "$BPFFS/tierc_active" key hex 00 00 00 00 value hex $1 >/dev/null 2>&1
-}
-
 # Detaches our scheduler, if it is attached; its maps stay.
 detach() {
   rm -rf -- "$LINK"
@@ -678,20 +641,197 @@ remove_maps() {
   done
 }
 
+# --- Seeds in maps ------------------------------------------------------------------------------
+
+TABLES='comm leader cgroup kind level dontcare rules bands head group groupvec'
+# Tables that nobody may change once they are filled; the others are filled on the node.
+FROZEN='comm leader cgroup kind level dontcare rules bands head'
+# Tables whose every entry exists: those that are not written are zero.
+ARRAYS='kind level dontcare rules bands head groupvec'
+
+# One bpftool reads many maps, as starting it takes longer than reading one. Its JSON becomes records
+# that begin where its braces do, of commands, maps, entries and errors:
+#   command:mapshowid7]output:    id:7type:array..frozen:1}}    key:000000000000]value:001002..]}
+# Each byte is a 0 and two digits, and so it is in stage.batch when its spaces are made 0.
+#
+# The exit code of a batch says little, and the last it says may be an error although there was none.
+# But it stops at a real one, which it says behind the command.
+
+# Runs a batch from the standard input; what it says is in $work/said.
+run_batch() { bpftool -j batch file - >"$work/said" 2>"$work/complaints"; }
+
+# Prints the commands in a file of the seed, for this BPF file system.
+commands() { sed "s#/sys/fs/bpf/#$BPFFS/#g" "$HERE/$1"; }
+
+# Prints what a batch said, as records.
+records() { tr -d '"[x, \n' <"$work/said"; }
+
+# Shows the errors of a batch.
+show_errors() {
+  {
+    cat "$work/complaints"
+    tr '{' '\n' <"$work/said" | awk '
+      /^"error":"/ && last ~ /:$/ { print substr($0, 10, index(substr($0, 10), "\"") - 1) }
+      { last = $0 }'
+  } | sed 's/^/tierc:   bpftool: /' | tail -n 3 >&2
+}
+
+# shellcheck disable=SC2016 # awk's own $
+RECORDS='
+function entry(   i) { # sets key and value
+  i = index($0, "]value:")
+  key = substr($0, 5, i - 5)
+  value = substr($0, i + 7)
+  value = substr(value, 1, index(value, "]") - 1)
+}
+function bytes(value,   i, out) {
+  for (i = 2; i < length(value); i += 3) out = out substr(value, i, 2)
+  return out
+}
+function number(value,   i, out) { # the least byte is the first
+  for (i = length(value) - 1; i > 0; i -= 3) out = out * 256 + digit(value, i) * 16 + digit(value, i + 1)
+  return out
+}
+function digit(value, i) { return index("0123456789abcdef", substr(value, i, 1)) - 1 }
+/^error:/ && last ~ /:$/ { failed = 1 }
+{ last = substr($0, length($0)) }
+'
+
+# --- What the slots hold ------------------------------------------------------------------------
+
+# Prints the commands that read it.
+ask_slots() {
+  for table in abi active $TABLES; do printf 'map dump pinned %s\n' "$BPFFS/tierc_$table"; done
+}
+
+# From the answer to ask_slots: sets $abi and $active, in hexadecimal as they lie in memory, $slot,
+# the one in force, and $held0 and $held1, the numbers of the maps in a slot, in the order of the
+# tables, with - for none. All are empty if anything could not be read.
+read_slots() {
+  answer=$(
+    records | awk -v RS='{' -v tables="$TABLES" "$RECORDS"'
+      /^command:mapdump/ { table++ }
+      /^key:00[01]000000000]value:/ {
+        entry()
+        held[table, substr(key, 3, 1) + 0] = value
+      }
+      END {
+        n = split(tables, name, " ")
+        if (failed || table != n + 2) exit
+        printf "%s|%s", bytes(held[1, 0]), bytes(held[2, 0])
+        for (slot = 0; slot < 2; slot++)
+          for (i = 1; i <= n; i++) {
+            id = number(held[i + 2, slot])
+            printf "%s%s", (i > 1 ? " " : "|"), (id ? id : "-")
+          }
+        print ""
+      }'
+  )
+  IFS='|' read -r abi active held0 held1 <<END
+$answer
+END
+  slot=${active#?}
+  slot=${slot%??????????????}
+}
+
+# Sets $held to the maps of a slot.
+look_into() { # SLOT
+  case $1 in
+  0) held=$held0 ;;
+  1) held=$held1 ;;
+  *) held= ;;
+  esac
+}
+
+# Prints the number of the map head among the maps of a slot.
+head_of() { # HELD
+  # shellcheck disable=SC2086 # the numbers are words
+  set -- $1
+  for table in $TABLES; do
+    [ "$table" != head ] || printf '%s\n' "${1:-}"
+    [ $# = 0 ] || shift
+  done
+}
+
+# --- Maps compared with the seed ----------------------------------------------------------------
+
+# Prints the commands that read a map.
+ask_map() { # "pinned PATH" or "id NUMBER"
+  printf 'map show %s\nmap dump %s\n' "$1" "$1"
+}
+
+# From the answer to ask_map for each of some tables: true when each of them has the entries that
+# stage.batch writes into it, and no others, and is frozen if it has to be. Sets $ids, the numbers of
+# the maps, or $wrong, what is not so.
+same_maps() { # TABLES
+  tr ' ' 0 <"$HERE/stage.batch" >"$work/wanted"
+  answer=$(
+    records | awk -v tables="$1" -v frozen=" $FROZEN " -v arrays=" $ARRAYS " "$RECORDS"'
+      function among(words, word) { return index(words, " " word " ") }
+      function zeros(long) {
+        while (length(zero) < long) zero = zero "000000000000"
+        return substr(zero, 1, long)
+      }
+      function is_wrong(text) { if (wrong == "") wrong = text }
+      BEGIN { n = split(tables, name, " ") }
+      RS == "\n" {
+        k = index($0, "0key0hex0")
+        v = index($0, "0value0hex0")
+        if (!k || v < k) next
+        table = substr($0, 1, k - 1)
+        sub(/.*\//, "", table)
+        wanted[table, substr($0, k + 8, v - k - 8)] = substr($0, v + 10)
+        left[table]++
+        next
+      }
+      /^id:/ {
+        table = name[++maps]
+        ids = ids (maps > 1 ? " " : "") (substr($0, 4) + 0)
+        if (among(frozen, table) && !index($0, "frozen:1")) is_wrong(table " is not frozen")
+      }
+      /^command:mapdump/ { dumps++ }
+      /^key:/ {
+        entry()
+        if ((table, key) in wanted) {
+          if (wanted[table, key] != value) is_wrong(table " has another entry than was written")
+          left[table]--
+        } else if (!among(arrays, table) || value != zeros(length(value)))
+          is_wrong(table " has an entry that was not written")
+      }
+      END {
+        for (i = 1; i <= n; i++) if (left[name[i]]) is_wrong(name[i] " lacks an entry")
+        if (failed || maps != n || dumps != n) wrong = name[maps < n ? maps + 1 : n] " cannot be read"
+        print (wrong == "" ? ids : "") "|" wrong
+      }' "$work/wanted" RS='{' -
+  )
+  IFS='|' read -r ids wrong <<END
+$answer
+END
+  [ -n "$ids" ]
+}
+
 # --- What has to hold before anything is done ---------------------------------------------------
 
 warn_once() { warn "$1"; }
 
 # Names threads that no sched_ext scheduler sees, because their class comes first.
 note_realtime() {
-  find "$PROC" -mindepth 4 -maxdepth 4 -path '*/task/*/stat' -exec cat {} + 2>/dev/null |
-    awk '{
-      name = $0
-      sub(/^[^(]*\(/, "", name)
-      sub(/\) [^)]*$/, "", name)
+  # A thread's name may hold anything, also ") ": the last of these is behind it.
+  {
+    cd "$PROC" && printf '%s\n' [0-9]*/task/[0-9]*/stat | xargs cat
+  } 2>/dev/null | awk '
+    {
+      end = 0
+      rest = $0
+      while ((i = index(rest, ") "))) {
+        end += i + 1
+        rest = substr(rest, i + 2)
+      }
+      if (split(rest, field, " ") < 39 || field[39] !~ /^[12]$/ || int(field[7] / 2097152) % 2) next
+      name = substr($0, index($0, "(") + 1)
+      name = substr(name, 1, end - 2 - index($0, "("))
       gsub(/[^ -~]/, "?", name)
-      sub(/^.*\) /, "")
-      if (($39 == 1 || $39 == 2) && int($7 / 2097152) % 2 == 0) n[name]++
+      n[name]++
     }
     END { for (name in n) print n[name] " of " name }' | sort -k3 >"$work/realtime"
   [ ! -s "$work/realtime" ] || {
@@ -750,137 +890,150 @@ await_up() {
 }
 
 check_layout() {
-  abi=$(entries pinned "$BPFFS/tierc_abi")
-  [ "${abi#* }" = "$ABI" ] ||
+  ask_slots | run_batch
+  read_slots
+  [ "$abi" = "$ABI" ] ||
     die "$LAYOUT" "the scheduler that runs is for maps of another layout than this seed"
+  [ ${#active} = 16 ] || die "$LAYOUT" "tierc_active cannot be read"
 }
 
 # --- The seed -----------------------------------------------------------------------------------
 
-# A batch for this BPF file system; the exit code of bpftool's batch says little.
-run_batch() {
-  sed "s#/sys/fs/bpf/#$BPFFS/#g" "$HERE/$1" >"$work/batch" || die "$BROKEN" "cannot read $HERE/$1"
-  bpftool batch file "$work/batch" >"$work/said" 2>&1
+# True when tierc_active says that the seed of this directory is in force.
+is_active() {
+  case $slot in
+  0) [ "$active" = "$ACTIVE0" ] ;;
+  *) [ "$active" = "$ACTIVE1" ] ;;
+  esac
 }
 
-# Prints what stage.batch puts into a table, in the form of entries.
-wanted() {
-  sed -n "s#^map update pinned /sys/fs/bpf/tierc_stage/$1 key hex \(.*\) value hex \(.*\)#\1|\2#p" \
-    "$HERE/stage.batch" | tr -d ' ' | tr '|' ' ' | sort
-}
-
-is_frozen() { [ "${FROZEN#* "$1" }" != "$FROZEN" ]; }
-
-not_zero() { grep -v ' 0*$'; }
-
-# True when the map $2 ("id" or "pinned", and which) has what the seed has in table $1.
-same_entries() {
-  if [ "${ARRAYS#* "$1" }" != "$ARRAYS" ]; then
-    wanted "$1" | not_zero >"$work/wanted"
-    entries "$2" "$3" | not_zero >"$work/found"
-  else
-    wanted "$1" >"$work/wanted"
-    entries "$2" "$3" >"$work/found"
-  fi
-  cmp -s "$work/wanted" "$work/found"
+# True when it is in force, entry by entry.
+is_in_force() {
+  is_active || return 1
+  look_into "$slot"
+  {
+    # shellcheck disable=SC2086 # the numbers are words
+    set -- $held
+    for table in $TABLES; do
+      case " $FROZEN " in *" $table "*) ask_map "id ${1:--}" ;; esac
+      shift
+    done
+  } | run_batch
+  same_maps "$FROZEN"
 }
 
 stage() {
   rm -rf -- "$STAGE"
   mkdir -- "$STAGE" 2>/dev/null || die "$BROKEN" "cannot make $STAGE"
-  run_batch stage.batch
-  for table in $TABLES; do
-    if ! same_entries "$table" pinned "$STAGE/$table"; then
-      staged_wrong "$table has other entries than were written"
-    elif is_frozen "$table" && [ "$(field "$STAGE/$table" frozen)" != 1 ]; then
-      staged_wrong "$table is not frozen"
-    fi
-  done
+  {
+    commands stage.batch
+    for table in $TABLES; do ask_map "pinned $STAGE/$table"; done
+  } | run_batch
+  same_maps "$TABLES" || staged_wrong "$wrong; what was in force stays so"
 }
 
-staged_wrong() {
-  tail -n 2 "$work/said" >&2
+staged_wrong() { # MESSAGE
+  show_errors
   rm -rf -- "$STAGE"
-  die "$DIFFERS" "$1; what was in force stays so"
+  die "$DIFFERS" "$1"
 }
 
-# Prints the id of the map in a slot of a table, empty if there is none.
-id_in_slot() { # TABLE SLOT
-  entries pinned "$BPFFS/tierc_$1" | awk -v key="0${2}000000" '
-    function digit(c) { return index("0123456789abcdef", c) - 1 }
-    $1 == key {
-      for (i = 7; i > 0; i -= 2) id = id * 256 + digit(substr($2, i, 1)) * 16 + digit(substr($2, i + 1, 1))
-      print id
-    }'
-}
-
+# Without its head a slot holds no seed: so nobody can roll back to half of one.
 publish() { # SLOT
-  run_batch "slot$1/publish.batch"
-  for table in $TABLES; do
-    [ "$(id_in_slot "$table" "$1")" = "$(field "$STAGE/$table" id)" ] ||
-      staged_wrong "slot $1 of tierc_$table did not take the new map"
-  done
+  look_into "$1"
+  {
+    case $(head_of "$held") in
+    [0-9]*) drop_head "$1" ;;
+    esac
+    commands "slot$1/publish.batch"
+    ask_slots
+  } | run_batch
+  read_slots
+  look_into "$1"
+  [ "$held" = "$ids" ] || {
+    show_errors
+    drop_head "$1" | run_batch
+    rm -rf -- "$STAGE"
+    die "$DIFFERS" "slot $1 did not take the new maps; what was in force stays so"
+  }
 }
 
-# True when the seed of this directory is in force, in $slot.
-is_in_force() {
-  read_active || return 1
-  case $slot in
-  0) words=$ACTIVE0 ;;
-  *) words=$ACTIVE1 ;;
-  esac
-  [ "$active" = "$(printf '%s' "$words" | tr -d ' ')" ] || return 1
-  for table in $TABLES; do
-    is_frozen "$table" || continue
-    id=$(id_in_slot "$table" "$slot")
-    if [ -z "$id" ] || ! same_entries "$table" id "$id"; then return 1; fi
-  done
+# Prints the command that removes the head of a slot.
+drop_head() { # SLOT
+  printf 'map delete pinned %s key hex 0%d 00 00 00\n' "$BPFFS/tierc_head" "$1"
+}
+
+flip() { # SLOT
+  {
+    commands "slot$1/flip.batch"
+    ask_slots
+  } | run_batch
+  read_slots
+  look_into "$1"
+  if ! is_active || [ "$slot" != "$1" ] || [ "$held" != "$ids" ]; then
+    staged_wrong "seed $SEED did not come into force"
+  fi
 }
 
 put_in_force() {
+  # What a loader left that was killed.
+  [ ! -e "$STAGE" ] || rm -rf -- "$STAGE"
   if is_in_force; then
     say "seed $SEED is in force already, in slot $slot; nothing was changed"
     return
   fi
-  read_active || die "$LAYOUT" "tierc_active cannot be read"
   # With nothing in force either slot will do.
   into=0
   [ "$slot" != 0 ] || [ "$active" = 0000000000000000 ] || into=1
   stage
   publish "$into"
-  run_batch "slot$into/flip.batch"
-  is_in_force || staged_wrong "seed $SEED did not come into force"
+  flip "$into"
   rm -rf -- "$STAGE"
   say "seed $SEED is in force, in slot $slot"
 }
 
 # The slot that is not in force holds the seed before; its number is in its head.
 roll_back() {
-  if ! read_active || [ "$active" = 0000000000000000 ]; then
-    die "$NO_SLOT" "no seed is in force"
-  fi
+  ask_slots | run_batch
+  read_slots
+  case $active in
+  '' | 0000000000000000) die "$NO_SLOT" "no seed is in force" ;;
+  esac
   other=$((1 - slot))
-  id=$(id_in_slot head "$other")
-  [ -n "$id" ] || die "$NO_SLOT" "slot $other holds no seed"
-  head=$(entries id "$id")
-  number=${head#???????? ????????????????????????}
+  look_into "$other"
+  number=
+  case " $held " in
+  *' - '*) ;;
+  *) number=$(seed_of "$(head_of "$held")") ;;
+  esac
   case $number in
+  00000000) die "$NO_SLOT" "slot $other holds no seed" ;;
   ????????) ;;
   *) die "$NO_SLOT" "slot $other holds no seed" ;;
   esac
-  [ "$number" != 00000000 ] || die "$NO_SLOT" "slot $other holds no seed"
-  # The lowest bit of a generation is its slot.
-  low=$(printf '%d' "0x${number%??????}")
-  low=$(printf '%02x' "$((low - low % 2 + other))")
-  words="0$other 00 00 00 $low $(printf '%s' "${number#??}" | sed 's/../& /g')"
   [ -z "$DRY" ] || {
     say "dry run: slot $other would be put in force"
     return
   }
-  write_active "$words"
-  read_active
-  [ "$slot" = "$other" ] || die "$DIFFERS" "tierc_active did not take slot $other"
+  # The lowest bit of a generation is its slot.
+  low=$(printf '%d' "0x${number%??????}")
+  low=$(printf '%02x' "$((low - low % 2 + other))")
+  {
+    printf 'map update pinned %s key hex 00 00 00 00 value hex 0%d 00 00 00 %s%s\n' \
+      "$BPFFS/tierc_active" "$other" "$low" "$(printf '%s' "${number#??}" | sed 's/../ &/g')"
+    ask_slots
+  } | run_batch
+  read_slots
+  [ "$active" = "0${other}000000$low${number#??}" ] ||
+    die "$DIFFERS" "tierc_active did not take slot $other"
   say "the seed before is in force, in slot $slot"
+}
+
+# Prints the number of the seed in a map head, 8 digits as they lie in memory.
+seed_of() { # ID
+  printf 'map dump id %s\n' "$1" | run_batch
+  records | awk -v RS='{' "$RECORDS"'
+    /^key:/ { entry(); print substr(bytes(value), 25) }'
 }
 
 # --- Running ------------------------------------------------------------------------------------
@@ -914,6 +1067,23 @@ come_back() {
   rm -f -- "$STATE/fallen_back"
 }
 
+# Sets $end to what the scheduler could say of its end, if anything: struct tierc_exit.
+read_end() {
+  printf 'map dump pinned %s\n' "$BPFFS/tierc_exit" | run_batch
+  end=$(records | awk -v RS='{' "$RECORDS"'
+    function text(value,   i, code, out) {
+      for (i = 2; (code = digit(value, i) * 16 + digit(value, i + 1)) > 0; i += 3)
+        out = out (code > 31 && code < 127 ? sprintf("%c", code) : "?")
+      return out
+    }
+    /^key:/ && entries++ == 0 {
+      entry()
+      reason = text(substr(value, 49, 192))
+      message = text(substr(value, 241))
+      print reason (reason != "" && message != "" ? ": " : "") message
+    }')
+}
+
 # For --ensure: true when it may be attached now. The scheduler was ejected if it was loaded in this
 # boot, by us, and is not attached.
 may_attach() {
@@ -924,7 +1094,8 @@ may_attach() {
   since=
   { read -r since since_boot <"$STATE/ejected"; } 2>/dev/null
   if [ -z "$since" ] || [ "$since_boot" != "$boot" ]; then
-    warn "the kernel has detached the scheduler; its log says why (dmesg)"
+    read_end
+    warn "the kernel has detached the scheduler${end:+ ($end)}; its log says more (dmesg)"
     printf '%s\n' "$seconds $boot" >"$STATE/ejected"
     since=$seconds
     fall_back
@@ -993,6 +1164,8 @@ if [ -n "$ROLLBACK" ]; then
 fi
 if [ -n "$DRY" ]; then
   is_ours || say "dry run: the scheduler would be attached"
+  ask_slots | run_batch
+  read_slots
   if is_in_force; then
     say "dry run: seed $SEED is in force already, in slot $slot"
   else

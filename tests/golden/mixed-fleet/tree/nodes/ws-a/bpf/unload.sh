@@ -71,8 +71,8 @@ clean_up() {
 }
 
 start_up() {
-  for tool in awk bpftool cat cmp cp dirname find grep id ln mkdir mktemp mv rm rmdir sed \
-    sha256sum sleep sort tail tr uname xargs; do
+  for tool in awk bpftool cat cp dirname grep id ln mkdir mktemp mv rm sed sha256sum sleep sort \
+    tail tr uname xargs; do
     command -v "$tool" >/dev/null 2>&1 || die "$BROKEN" "$tool is not installed"
   done
   [ -r "$PROC/self/stat" ] || [ -n "${TIERC_PROC-}" ] || die "$BROKEN" "$PROC is not mounted"
@@ -178,7 +178,6 @@ NOT_UP=10 # the scheduler could not be detached
 BPFFS=${TIERC_BPFFS:-/sys/fs/bpf}
 LINK=$BPFFS/tierc_link # the scheduler stays attached as long as this is pinned
 STAGE=$BPFFS/tierc_stage
-TABLES='comm leader cgroup kind level dontcare rules bands head group groupvec'
 SCX=$SYS/kernel/sched_ext
 
 # Sets $state and $ops: what sched_ext does, and which scheduler is attached.
@@ -205,38 +204,6 @@ await_state() {
     turns=$((turns + 1))
   done
   return 1
-}
-
-# Prints the entries of a map as lines "KEY VALUE" in hexadecimal, sorted.
-entries() { # pinned PATH | id ID
-  bpftool -j map dump "$1" "$2" 2>/dev/null | tr '{' '\n' |
-    sed -n 's/^"key":\[\([^]]*\)\],"value":\[\([^]]*\)\].*/\1 \2/p' |
-    sed 's/"//g; s/,//g; s/0x//g' | sort
-}
-
-# Prints a field of a pinned map: id, frozen.
-field() { # PATH NAME
-  bpftool -j map show pinned "$1" 2>/dev/null | tr '{,}' '\n' | sed -n "s/^\"$2\"://p"
-}
-
-# Sets $slot and $generation (8 hexadecimal digits, as they lie in memory): what is in force.
-read_active() {
-  active=$(entries pinned "$BPFFS/tierc_active")
-  active=${active#* }
-  case $active in
-  ????????????????) ;;
-  *) return 1 ;;
-  esac
-  generation=${active#????????}
-  slot=${active%"$generation"}
-  slot=${slot#?}
-  slot=${slot%??????}
-}
-
-# Sets the pair of words that is in force, all at once.
-write_active() { # EIGHT BYTES, spaced
-  # shellcheck disable=SC2086 # the bytes are words
-  bpftool map update pinned "$BPFFS/tierc_active" key hex 00 00 00 00 value hex $1 >/dev/null 2>&1
 }
 
 # Detaches our scheduler, if it is attached; its maps stay.
