@@ -52,7 +52,7 @@ LEAST_HOGS_SHARE: Final = 0.95
 
 LOOP: Final = """\
 hold
-[ {hogs} = 0 ] || work hogs hog {hogs} {hog_seconds} >/tmp/hogs &
+[ {hogs} = 0 ] || spin hog {hogs} {hog_seconds} >/tmp/hogs &
 hogs=$!
 work decode VLLM::EngineCor {seconds} {delay} >/tmp/decode &
 decode=$!

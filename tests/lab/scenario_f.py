@@ -1,66 +1,112 @@
 """Scenarios e and f: what must not go wrong while the scheduler runs.
 
-One guest with several CPUs and more hogs than these: a lane that others are kept out of, seeds
-exchanged under load, loaders killed at any point, a CPU that goes and comes, threads pinned outside
-their domain, and threads of the highest tier that never sleep.
+One guest with several CPUs and more hogs than these: loaders killed at any point, the first of them
+while no seed is in force yet; a lane that others are kept out of; seeds exchanged under load and
+rolled back; a CPU that goes and comes; threads pinned outside their domain; the scheduler ejected
+by the kernel, with the affinity that a timer sets meanwhile; unloading, and the kill switch; and
+threads of the highest tier that never sleep.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Final
 
+from compiler.cpuset import CpuSet
 from tests.lab.check import Check
 from tests.lab.guest import Lab, run
 from tests.lab.machine import Machine
 from tests.lab.policy import build, facts_files
 from tests.lab.scenario_a import POLICY
+from tests.lab.session import LIBRARY, node_files, plan_of
+from tests.lab.verdict_f import CPUS, FIRST_KILLS, KILLS, RESEEDS, SPIN_SECONDS, Setup, check
 
-CPUS: Final = 4
-MACHINE: Final = Machine("4 CPUs", CPUS, counted=False)
-RESEEDS: Final = 6
-KILLS: Final = 6
+MACHINE: Final = Machine("4 CPUs", CPUS)
 
-_LANE: Final = POLICY.replace(
-    "  protect: [all]\n", "  protect: [all]\n  lane: {cores: {min: 1, max: 1}, share: guarded}\n"
-)
+POLICIES: Final = {
+    "lane": POLICY.replace(
+        "  protect: [all]\n",
+        "  protect: [all]\n  lane: {cores: {min: 1, max: 1}, share: guarded}\n",
+    ),
+    "open": POLICY,
+}
+"""The second keeps nobody off the lane of the first."""
+
+FUNCTIONS: Final = """\
+. /lab/lib.sh
+load() { # POLICY OPTION...
+  which=$1
+  shift
+  sh "/lab/$which/bpf/load.sh" --object /lab/tierc.bpf.o "$@"
+}
+begin() { # POLICY: sets $loader
+  sh "/lab/$1/bpf/load.sh" --object /lab/tierc.bpf.o --quiet &
+  loader=$!
+}
+state() { cat /sys/kernel/sched_ext/state; }
+active() { # in hexadecimal, as it lies in memory
+  bpftool -j map dump pinned /sys/fs/bpf/tierc_active |
+    sed -n 's/.*"value":[[]\\([^]]*\\)[]].*/\\1/p' | sed 's/0x//g; s/[", ]//g'
+}
+allowed() { # PIDS: the CPUs they may use
+  for pid in "$@"; do sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' "/proc/$pid/status"; done |
+    sort -u | tr '\\n' ' '
+}
+used() { # PIDS: seconds since boot, and their CPU time in nanoseconds
+  read -r up _ </proc/uptime
+  n=0
+  for pid in "$@"; do
+    read -r ran _ <"/proc/$pid/schedstat" && n=$((n + ran))
+  done
+  echo "$up $n"
+}
+# An emulated CPU that works slows down the others: where it does not matter, the loads are stopped.
+rest() { kill -STOP $children $decode; }
+go_on() { kill -CONT $children $decode; }
+await() { # STATE
+  turns=0
+  until [ "$(state)" = "$1" ] || [ $turns -gt 50 ]; do
+    usleep 100000
+    turns=$((turns + 1))
+  done
+}
+"""
 
 _SCRIPT: Final = """\
-load() { sh "/lab/$1/bpf/load.sh" --object /lab/tierc.bpf.o --quiet; }
-state() { cat /sys/kernel/sched_ext/state; }
-counter() { # NUMBER: the sum over all CPUs
-  bpftool map lookup pinned /sys/fs/bpf/tierc_counters key "$1" 0 0 0 |
-    sed -n 's/.*"value": //p' | awk '{ n += $1 } END { print n + 0 }'
-}
-seen() { # PIDS: on which CPUs they are, looked at 20 times
-  files=
-  for pid in $1; do files="$files /proc/$pid/stat"; done
-  n=0
-  while [ $n -lt 20 ]; do
-    cat $files
-    usleep 50000
-    n=$((n + 1))
-  done | sed 's/.*) //' | awk '
-    { times[$37]++ }
-    END { for (cpu in times) { printf "%s%s:%s", sep, cpu, times[cpu]; sep = "," } }'
-}
-load lane
-echo "LAB f attached $? $(state)"
+begin lane
+until [ "$(state)" = enabled ] || ! kill -0 $loader 2>/dev/null; do usleep 50000; done
+kill -9 $loader
+wait $loader
+echo "LAB f half-loaded $(state) $(active)"
+n=0
+while [ $n -lt {first_kills} ]; do
+  begin lane
+  usleep $((n * 150000 + 50000))
+  kill -9 $loader 2>/dev/null
+  wait $loader 2>/dev/null
+  echo "LAB f first-$n $(state) $(active)"
+  n=$((n + 1))
+done
+load lane --quiet
+echo "LAB f attached $? $(state) $(active)"
+load lane --rollback
+echo "LAB f nothing-before $? $(active)"
 
 work hogs hog 12 900 >/dev/null &
 hogs=$!
 work decode VLLM::EngineCor 900 >/dev/null &
 decode=$!
-sleep 1
-children=$(grep -l '^PPid:[^0-9]*'"$hogs"'$' /proc/[0-9]*/status | sed 's/[^0-9]//g')
-echo "LAB f hogs $(seen "$children")"
-echo "LAB f decode $(seen "$decode")"
+usleep 500000
+children=$(grep -l '^PPid:[^0-9]*'"$hogs"'$' /proc/[0-9]*/status | tr -dc '0-9\\n')
+first=$(echo $children)
+first=${first%% *}
+echo "LAB f hogs $(seen 8 $children)"
+echo "LAB f decode $(seen 8 $decode)"
 
 n=0
 while [ $n -lt {reseeds} ]; do
-  load open && load lane || echo "LAB f reseed-failed $n"
+  load open --quiet && load lane --quiet || echo "LAB f reseed-failed $n"
   n=$((n + 2))
 done
 echo "LAB f reseeded $(counter 0) $(state)"
@@ -68,115 +114,134 @@ echo "LAB f reseeded $(counter 0) $(state)"
 n=0
 while [ $n -lt {kills} ]; do
   if [ $((n % 2)) = 0 ]; then which=open; else which=lane; fi
-  sh "/lab/$which/bpf/load.sh" --object /lab/tierc.bpf.o --quiet &
-  loader=$!
-  usleep $((n * 250000))
+  begin $which
+  usleep $((n * 900000))
   kill -9 $loader 2>/dev/null
   wait $loader 2>/dev/null
+  echo "LAB f kill-$n $(state) $(active)"
   n=$((n + 1))
 done
-load lane
+load lane --quiet
 echo "LAB f killed $? $(state) $(ls /sys/fs/bpf/tierc_stage 2>/dev/null | wc -l)"
-echo "LAB f hogs-again $(seen "$children")"
+echo "LAB f hogs-again $(seen 8 $children)"
 
-first=${children%%[!0-9]*}
+rest
+load open --quiet
+load open --rollback --quiet
+go_on
+echo "LAB f rolled-back $? $(active) $(seen 8 $children)"
+load open --rollback --quiet
+echo "LAB f rolled-again $? $(active) $(seen 8 $children)"
+rest
+before=$(active)
+load open --ensure >/tmp/said
+echo "LAB f ensure-well $? $before $(active) $(cat /tmp/said)"
+load lane --quiet
+go_on
+
 taskset -pc {lane} "$first" >/dev/null
-sleep 1
-echo "LAB f pinned $(seen "$first") disjoint=$(counter 1)"
-taskset -pc 0-{last} "$first" >/dev/null
+usleep 500000
+echo "LAB f pinned $(seen 8 $first) disjoint=$(counter 1)"
+taskset -pc {all} "$first" >/dev/null
 
 echo 0 >/sys/devices/system/cpu/cpu{last}/online
-sleep 1
-echo "LAB f off $(state) $(seen "$children")"
+usleep 500000
+echo "LAB f off $(state) $(seen 8 $children)"
 echo 1 >/sys/devices/system/cpu/cpu{last}/online
-sleep 1
-echo "LAB f on $(state) $(seen "$children") hotplug=$(counter 4)"
+usleep 500000
+echo "LAB f on $(state) $(seen 8 $children) hotplug=$(counter 4)"
+
+rest
+echo S >/proc/sysrq-trigger
+await disabled
+echo "LAB f ejected $(state) hogs=$(allowed $children)"
+load lane --ensure --pause 900 >/tmp/said 2>&1
+echo "LAB f ensure-ejected $? $(state) hogs=$(allowed $children)decode=$(allowed $decode)"
+echo "LAB f why $(grep 'detached the scheduler' /tmp/said)"
+taskset -pc {all} "$first" >/dev/null
+load lane --ensure --pause 900
+echo "LAB f ensure-pause $? $(state) hog=$(allowed $first)"
+load lane --ensure --pause 1 --quiet
+echo "LAB f ensure-back $? $(state) $(active) hogs=$(allowed $children)decode=$(allowed $decode)"
+go_on
+echo "LAB f hogs-back $(seen 8 $children)"
+
+rest
+sh /lab/lane/bpf/unload.sh --quiet
+echo "LAB f unloaded $? $(state) $(ls /sys/fs/bpf | wc -l)"
+load lane --quiet
+echo "LAB f loaded-again $? $(state) $(active)"
+go_on
+echo "LAB f hogs-loaded $(seen 8 $children)"
 kill $children $decode $hogs 2>/dev/null
 wait
 
-load open
-work hogs VLLM::EngineCor {cpus} 6 >/dev/null &
-work hogs hog {cpus} 5 >/tmp/hogs
-echo "LAB e $(cat /tmp/hogs) $(state)"
+load open --quiet
+work hogs VLLM::EngineCor {cpus} 900 >/dev/null &
+work hogs hog {cpus} 900 >/dev/null &
+usleep 500000
+spinners=$(pids VLLM::EngineCor)
+hogs=$(pids hog)
+before=$(used $hogs)
+sleep {spin}
+echo "LAB e $before $(used $hogs) $(state)"
+kill $spinners $hogs
 wait
-sh /lab/lane/bpf/unload.sh --quiet
-echo "LAB f unloaded $? $(state) $(ls /sys/fs/bpf | wc -l)"
+
+mkdir -p /etc/tierc
+: >/etc/tierc/disabled
+load open --ensure 2>/dev/null
+echo "LAB f disabled $? $(state) $(ls /sys/fs/bpf | wc -l)"
 dmesg | grep -iE 'sched_ext|stall|rcu|BUG|WARN'
 exit 0
 """
 
 
-def measure(lab: Lab, kernel: Path, work: Path) -> tuple[str, int]:
-    """Run the scenarios; return what the guest printed, and the CPU of the lane."""
+def measure(lab: Lab, kernel: Path, work: Path) -> tuple[str, Setup]:
+    """Run the scenarios; return what the guest printed, and what it was given."""
     work.mkdir(parents=True)
-    facts = run(lab, kernel, MACHINE, facts_files(), work)
-    files: dict[str, bytes] = {}
-    lane = -1
-    for name, policy in (("lane", _LANE), ("open", POLICY)):
+    facts = run(lab, kernel, MACHINE, facts_files(), work, counted=False)
+    nodes = {}
+    for name, policy in POLICIES.items():
         (work / name).mkdir()
-        node = build(facts, policy, work / name)
-        for path in sorted(node.rglob("*")):
-            if path.is_file():
-                files[f"{name}/{path.relative_to(node)}"] = path.read_bytes()
-        if name == "lane":
-            lane = int(json.loads((node / "plan.json").read_text())["lanes"][0]["cpus"])
-    script = _SCRIPT
+        nodes[name] = build(facts, policy, work / name)
+    setup = setup_of(nodes)
+    files = {"run.sh": guest_script(setup).encode(), "lib.sh": LIBRARY.read_bytes()}
+    for name, node in nodes.items():
+        files |= node_files(node, name)
+    return run(lab, kernel, MACHINE, files, work), setup
+
+
+def check_f(console: str, setup: Setup) -> list[Check]:
+    """Judge what the guest printed."""
+    return check(console, setup)
+
+
+def setup_of(nodes: dict[str, Path]) -> Setup:
+    """Read what the verdict needs from the compiled policies."""
+    plan = plan_of(nodes["lane"])
+    lane = int(plan["lanes"][0]["cpus"])
+    (batch,) = (unit for unit in plan["units"] if unit["intent"] == "batch")
+    active = {}
+    for name, node in nodes.items():
+        slots = json.loads((node / "bpf" / "seed.json").read_text())["active"]["slots"]
+        active[name] = (slots[0]["raw"], slots[1]["raw"])
+    gone = CPUS - 1 if lane != CPUS - 1 else CPUS - 2
+    return Setup(lane, gone, CpuSet.parse(batch["cpus"]), active)
+
+
+def guest_script(setup: Setup) -> str:
+    """Return what runs in the guest."""
+    script = FUNCTIONS + _SCRIPT
     for key, value in (
         ("reseeds", RESEEDS),
         ("kills", KILLS),
-        ("lane", lane),
-        ("last", CPUS - 1 if lane != CPUS - 1 else CPUS - 2),
+        ("first_kills", FIRST_KILLS),
+        ("lane", setup.lane),
+        ("last", setup.gone),
+        ("all", f"0-{CPUS - 1}"),
         ("cpus", CPUS),
+        ("spin", SPIN_SECONDS),
     ):
         script = script.replace("{" + key + "}", str(value))
-    files["run.sh"] = script.encode()
-    return run(lab, kernel, MACHINE, files, work), lane
-
-
-def check_f(console: str, lane: int) -> list[Check]:
-    """Judge what the guest printed."""
-    gone = CPUS - 1 if lane != CPUS - 1 else CPUS - 2
-
-    def line(name: str) -> str:
-        found = re.search(rf"^LAB {name} (.*)$", console, re.M)
-        return found[1] if found else ""
-
-    def cpus(text: str) -> set[int]:
-        return {int(cpu) for cpu in re.findall(r"(\d+):", text)}
-
-    def number(pattern: str, text: str) -> int:
-        found = re.search(pattern, text)
-        return int(found[1]) if found else -1
-
-    hogs, again, off = line("f hogs"), line("f hogs-again"), line("f off")
-    spun = number(r"hogs_cpu_ms=(\d+)", line("e"))
-    return [
-        Check(line("f attached") == "0 enabled", "load.sh attaches the scheduler"),
-        Check(bool(cpus(hogs)) and lane not in cpus(hogs), f"no hog on CPU {lane}: {hogs}"),
-        Check(cpus(line("f decode")) == {lane}, f"decode on CPU {lane}: {line('f decode')}"),
-        Check(
-            line("f reseeded").endswith("enabled")
-            and number(r"^(\d+)", line("f reseeded")) >= RESEEDS
-            and "reseed-failed" not in console,
-            f"{RESEEDS} seeds exchanged under load: {line('f reseeded')}",
-        ),
-        Check(line("f killed") == "0 enabled 0", f"{KILLS} loaders killed: {line('f killed')}"),
-        Check(bool(cpus(again)) and lane not in cpus(again), f"still no hog there: {again}"),
-        Check(
-            cpus(line("f pinned")) == {lane} and number(r"disjoint=(\d+)", line("f pinned")) > 0,
-            f"a hog pinned to CPU {lane} runs there: {line('f pinned')}",
-        ),
-        Check(
-            off.startswith("enabled") and gone not in cpus(off) and lane not in cpus(off),
-            f"CPU {gone} goes: {off}",
-        ),
-        Check(
-            line("f on").startswith("enabled") and gone in cpus(line("f on")),
-            f"CPU {gone} comes back: {line('f on')}",
-        ),
-        Check(
-            spun >= 0.05 * CPUS * 5000 and line("e").endswith("enabled"),
-            f"spinners of the highest tier leave others 5 %: {spun} of {CPUS * 5000} ms",
-        ),
-        Check(line("f unloaded") == "0 disabled 0", f"unload.sh: {line('f unloaded')}"),
-    ]
+    return script

@@ -47,7 +47,7 @@ LANE: Final[Mapping[str, str]] = {
 
 _WHERE: Final = """\
 hold
-work hogs hog {hogs} 2 >/dev/null &
+spin hog {hogs} 2 >/dev/null &
 hogs=$!
 work decode VLLM::EngineCor 2 >/dev/null &
 decode=$!

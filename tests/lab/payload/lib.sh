@@ -3,8 +3,12 @@
 # Sets affinity as tierc's script does for policy $1, of what runs now.
 static() { sh "/lab/policy/$1/taskset/apply.sh" --quiet >/tmp/static 2>&1 || cat /tmp/static; }
 
-# Loads wait while /tmp/hold exists, so that all begin at once; names are set before.
-hold() { : >/tmp/hold; }
+# Loads wait while /tmp/hold exists, so that all begin at once; names are set before.  What they get
+# is counted from when the first of them began (/tmp/start).
+hold() {
+  rm -f /tmp/start
+  : >/tmp/hold
+}
 go() { rm -f /tmp/hold; }
 
 # Which pids run under a name, children of hogs too.

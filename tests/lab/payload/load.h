@@ -3,15 +3,22 @@
 #define LOAD_H
 
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+/* Where the files are by which they wait for each other; tests of their own have another. */
+#ifndef LAB_DIR
+#define LAB_DIR "/tmp"
+#endif
 
 static inline long long now_us(clockid_t clock)
 {
@@ -41,11 +48,28 @@ static inline void run_for(long long us)
 /* Waits while /tmp/hold exists: so loads whose affinity was set meanwhile begin together. */
 static inline void wait_go(void)
 {
-	while (!access("/tmp/hold", F_OK))
+	while (!access(LAB_DIR "/hold", F_OK))
 		sleep_until(now_us(CLOCK_MONOTONIC) + 2000);
 }
 
-/* When several processes began that share the variable: the first of them sets it. */
+/*
+ * A number that all loads share which are started after /tmp/start was removed: when the first of
+ * them began, once one has.  So what a load gets "meanwhile" is the same time for all, also for one
+ * that is kept waiting.
+ */
+static inline long long *map_start(void)
+{
+	int fd = open(LAB_DIR "/start", O_RDWR | O_CREAT, 0600);
+	void *start;
+
+	if (fd < 0 || ftruncate(fd, sizeof(long long)))
+		return NULL;
+	start = mmap(NULL, sizeof(long long), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	return start == MAP_FAILED ? NULL : start;
+}
+
+/* When the first of them began: now, if that is the caller. */
 static inline long long common_start(long long *start)
 {
 	long long none = 0;

@@ -1,0 +1,226 @@
+"""What the guest of scenarios e and f must have printed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from compiler.cpuset import CpuSet
+from tests.lab.check import Check
+
+CPUS: Final = 4
+FIRST_KILLS: Final = 4
+"""Loaders killed while no seed is in force yet."""
+RESEEDS: Final = 2
+KILLS: Final = 4
+SPIN_SECONDS: Final = 2
+
+NO_SEED: Final = bytes(8).hex()
+LEAST_FLOOR: Final = 0.05
+"""Share of the machine that the tier background is promised, whoever spins above it."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What the guest was given, as far as the verdict needs it.
+
+    Attributes:
+        lane: the CPU of the lane.
+        gone: the CPU that goes and comes.
+        hog_cpus: the CPUs that the policy with the lane leaves to the hogs.
+        active: by policy, what ``tierc_active`` says while its seed is in force: in slot 0, in 1.
+    """
+
+    lane: int
+    gone: int
+    hog_cpus: CpuSet
+    active: dict[str, tuple[str, str]]
+
+
+def check(console: str, setup: Setup) -> list[Check]:
+    """Judge what the guest printed."""
+    said = _Said(console)
+    return [
+        *_first_load(said, setup),
+        *_under_load(said, setup),
+        *_rollback(said, setup),
+        *_machine_changes(said, setup),
+        *_ejection(said, setup),
+        *_end(said, setup),
+    ]
+
+
+class _Said:
+    """The lines that a guest printed, by their names; a line that is missing is empty."""
+
+    def __init__(self, console: str) -> None:
+        self.console = console
+
+    def __getitem__(self, name: str) -> str:
+        found = re.search(rf"^LAB {name} (.*)$", self.console, re.M)
+        return found[1].strip() if found else ""
+
+    def all(self, pattern: str) -> list[str]:
+        return re.findall(rf"^LAB f {pattern} (.*)$", self.console, re.M)
+
+
+def _cpus(text: str) -> set[int]:
+    """Read where threads were seen."""
+    return {int(cpu) for cpu in re.findall(r"\b(\d+):\d", text)}
+
+
+def _number(pattern: str, text: str) -> int:
+    found = re.search(pattern, text)
+    return int(found[1]) if found else -1
+
+
+def _keeps_off(text: str, cpu: int) -> bool:
+    return bool(_cpus(text)) and cpu not in _cpus(text)
+
+
+def _first_load(said: _Said, setup: Setup) -> list[Check]:
+    lane = setup.active["lane"]
+    tries = said.all(r"first-\d+")
+    whole = {f"enabled {active}" for active in (NO_SEED, *lane)}
+    return [
+        Check(
+            said["f half-loaded"] == f"enabled {NO_SEED}",
+            f"a loader killed once the scheduler is attached: {said['f half-loaded']}",
+        ),
+        Check(
+            len(tries) == FIRST_KILLS and set(tries) <= whole,
+            f"{FIRST_KILLS} more killed: no seed or a whole one: {', '.join(tries)}",
+        ),
+        Check(
+            said["f attached"] == f"0 enabled {lane[0]}",
+            f"load.sh then puts the seed in force: {said['f attached']}",
+        ),
+        Check(
+            said["f nothing-before"] == f"13 {lane[0]}",
+            f"nothing to roll back to: {said['f nothing-before']}",
+        ),
+    ]
+
+
+def _under_load(said: _Said, setup: Setup) -> list[Check]:
+    lane = setup.lane
+    hogs, again, reseeded = said["f hogs"], said["f hogs-again"], said["f reseeded"]
+    kills = said.all(r"kill-\d+")
+    known = {f"enabled {active}" for both in setup.active.values() for active in both}
+    return [
+        Check(_keeps_off(hogs, lane), f"no hog on CPU {lane}: {hogs}"),
+        Check(_cpus(said["f decode"]) == {lane}, f"decode on CPU {lane}: {said['f decode']}"),
+        Check(
+            reseeded.endswith("enabled")
+            and _number(r"^(\d+)", reseeded) > RESEEDS
+            and "reseed-failed" not in said.console,
+            f"{RESEEDS} seeds exchanged under load: {reseeded}",
+        ),
+        Check(
+            len(kills) == KILLS and set(kills) <= known,
+            f"{KILLS} loaders killed, one seed or the other is in force: {', '.join(kills)}",
+        ),
+        Check(
+            said["f killed"] == "0 enabled 0",
+            f"the next loads, and leaves nothing staged: {said['f killed']}",
+        ),
+        Check(_keeps_off(again, lane), f"still no hog on CPU {lane}: {again}"),
+    ]
+
+
+def _rollback(said: _Said, setup: Setup) -> list[Check]:
+    back, again, well = said["f rolled-back"], said["f rolled-again"], said["f ensure-well"]
+    active = again.split(" ")[1] if again.startswith("0 ") else ""
+    return [
+        Check(
+            back.startswith(tuple(f"0 {one} " for one in setup.active["lane"]))
+            and _keeps_off(back.split(" ")[-1], setup.lane),
+            f"rolled back to the seed with the lane: {back}",
+        ),
+        Check(
+            active in setup.active["open"] and setup.lane in _cpus(again.split(" ")[-1]),
+            f"rolled back again to the one without: {again}",
+        ),
+        Check(
+            bool(active) and well.startswith(f"0 {active} {active} ") and "nothing was" in well,
+            f"--ensure has nothing to do: {well}",
+        ),
+    ]
+
+
+def _machine_changes(said: _Said, setup: Setup) -> list[Check]:
+    pinned, off, back = said["f pinned"], said["f off"], said["f on"]
+    return [
+        Check(
+            _cpus(pinned) == {setup.lane} and _number(r"disjoint=(\d+)", pinned) > 0,
+            f"a hog pinned to CPU {setup.lane} runs there: {pinned}",
+        ),
+        Check(
+            off.startswith("enabled")
+            and _keeps_off(off, setup.gone)
+            and _keeps_off(off, setup.lane),
+            f"CPU {setup.gone} goes: {off}",
+        ),
+        Check(
+            back.startswith("enabled") and setup.gone in _cpus(back),
+            f"CPU {setup.gone} comes back: {back}",
+        ),
+    ]
+
+
+def _ejection(said: _Said, setup: Setup) -> list[Check]:
+    everywhere = f"0-{CPUS - 1}"
+    lane = setup.active["lane"]
+    fallen = f"1 disabled hogs={setup.hog_cpus} decode={CpuSet([setup.lane])}"
+    back = said["f ensure-back"]
+    return [
+        Check(
+            said["f ejected"] == f"disabled hogs={everywhere}",
+            f"SysRq-S has the kernel eject it: {said['f ejected']}",
+        ),
+        Check(
+            said["f ensure-ejected"] == fallen,
+            f"--ensure sets affinity instead: {said['f ensure-ejected']}",
+        ),
+        Check("sysrq" in said["f why"], f"it says why: {said['f why']}"),
+        Check(
+            said["f ensure-pause"] == f"1 disabled hog={everywhere}",
+            f"in the pause it does nothing: {said['f ensure-pause']}",
+        ),
+        Check(
+            back in {f"0 enabled {one} hogs={everywhere} decode={everywhere}" for one in lane},
+            f"after the pause it attaches, and takes the affinity back: {back}",
+        ),
+        Check(
+            _keeps_off(said["f hogs-back"], setup.lane),
+            f"and no hog is on CPU {setup.lane}: {said['f hogs-back']}",
+        ),
+    ]
+
+
+def _end(said: _Said, setup: Setup) -> list[Check]:
+    spun = re.match(r"([\d.]+) (\d+) ([\d.]+) (\d+) enabled$", said["e"])
+    share = 0.0
+    if spun:
+        seconds = float(spun[3]) - float(spun[1])
+        share = (int(spun[4]) - int(spun[2])) / 1e9 / (CPUS * seconds)
+    return [
+        Check(said["f unloaded"] == "0 disabled 0", f"unload.sh: {said['f unloaded']}"),
+        Check(
+            said["f loaded-again"] == f"0 enabled {setup.active['lane'][0]}",
+            f"load.sh after it: {said['f loaded-again']}",
+        ),
+        Check(
+            _keeps_off(said["f hogs-loaded"], setup.lane),
+            f"no hog on CPU {setup.lane} again: {said['f hogs-loaded']}",
+        ),
+        Check(
+            share >= LEAST_FLOOR,
+            f"spinners of a higher tier leave others {LEAST_FLOOR:.0%} of the machine: {share:.1%}",
+        ),
+        Check(
+            said["f disabled"] == "0 disabled 0",
+            f"with /etc/tierc/disabled there is nothing left: {said['f disabled']}",
+        ),
+    ]
