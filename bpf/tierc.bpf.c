@@ -421,6 +421,26 @@ NOINLINE int take_owed(u32 number, u64 cur, u64 lanes)
 	return taken;
 }
 
+/* Whether a thread is outside its soft domain although a CPU there idles. */
+NOINLINE int is_away(struct task_struct *p TRUSTED, u32 number)
+{
+	struct task *t = task_of(p);
+	const struct cpumask *idle;
+	struct bpf_cpumask *mask;
+	int away;
+
+	if (!t || !(t->flags & TIERC_BAND_SOFT))
+		return 0;
+	mask = t->mask;
+	if (!mask || bpf_cpumask_test_cpu(number, cast_mask(mask)) || !scx_bpf_get_idle_cpumask ||
+	    !scx_bpf_put_idle_cpumask)
+		return 0;
+	idle = scx_bpf_get_idle_cpumask();
+	away = bpf_cpumask_intersects(cast_mask(mask), idle);
+	scx_bpf_put_idle_cpumask(idle);
+	return away;
+}
+
 SEC("struct_ops/tierc_dispatch")
 int tierc_dispatch(u64 *ctx)
 {
@@ -445,8 +465,9 @@ int tierc_dispatch(u64 *ctx)
 		t = task_of(prev);
 		if (t && !outdated(prev, t, cur)) {
 			mask = t->mask;
-			if (mask && (t->flags & TIERC_BAND_SOFT ||
-				     bpf_cpumask_test_cpu(number, cast_mask(mask)))) {
+			if (mask && (t->flags & TIERC_BAND_SOFT ?
+					     !is_away(prev, number) :
+					     bpf_cpumask_test_cpu(number, cast_mask(mask)))) {
 				best = t->tier;
 				tiers |= 1U << (best & 31);
 			}
@@ -610,7 +631,7 @@ int tierc_tick(u64 *ctx)
 	}
 	if (cpu->granted)
 		return 0;
-	if (cpu->asked) {
+	if (cpu->asked || is_away(p, number)) {
 		cpu->asked = 0;
 		set_slice(p, 0);
 		return 0;
@@ -669,6 +690,11 @@ int tierc_init_task(u64 *ctx)
 
 	if (!t)
 		return -12; /* ENOMEM */
+	/* Until it is judged: the kernel does not ask about every thread before it runs. */
+	t->rule = TIERC_NO_RULE;
+	t->band = TIERC_STAT_NO_POLICY;
+	t->slice = NO_POLICY_SLICE;
+	t->weight = 100;
 	mask = bpf_cpumask_create();
 	if (!mask)
 		return -12;

@@ -211,6 +211,8 @@ KFUNC s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags);
 KFUNC s32 scx_bpf_select_cpu_and(struct task_struct *p, s32 prev, u64 wake_flags,
 				 const struct cpumask *allowed, u64 flags);
 KFUNC _Bool scx_bpf_test_and_clear_cpu_idle(s32 cpu);
+KFUNC const struct cpumask *scx_bpf_get_idle_cpumask(void);
+KFUNC void scx_bpf_put_idle_cpumask(const struct cpumask *mask);
 KFUNC u64 scx_bpf_now(void);
 KFUNC _Bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice);
 

@@ -382,7 +382,8 @@ INLINE void tell(struct task_struct *p, struct task *t, u64 cur, u32 cpu)
 	u32 zero = 0, tid = p->pid;
 	struct tierc_knobs *knobs = map_lookup(&tierc_knobs, &zero);
 
-	if (knobs && knobs->flags & TIERC_KNOB_THREADS) {
+	/* Nothing is known yet of one that the kernel put on a CPU without asking. */
+	if (knobs && knobs->flags & TIERC_KNOB_THREADS && t->epoch == cur) {
 		struct tierc_thread thread = {
 			.generation = generation_of(cur),
 			.rule = t->rule,

@@ -216,14 +216,23 @@ def expected_band(plan: NodePlan, number: int) -> BandRecord:
     """Return what a band's record must say."""
     band = next(band for band in plan.bands if band.id == number)
     tier = next(tier for tier in plan.tiers if tier.id == band.tier)
-    soft = not band.hard and band.cpus != plan.machine.effective
+    others = [
+        cpu
+        for lane in plan.lanes
+        for cpu in lane.cpus
+        if cpu not in band.cpus
+        and (lane.share == "exclusive" or (lane.share == "guarded" and lane.tier < band.tier))
+    ]
+    narrow = band.cpus != plan.machine.effective
+    hard = band.hard or (narrow and bool(others))
+    soft = narrow and not hard
     return BandRecord(
         slice_ns=tier.slice_ns,
         weight=tier.weight,
         floor=tier.floor,
         tier=band.tier,
         order=band.order,
-        flags=tier.preempt + 2 * band.hard + 4 * soft + 8 * band.prefer_idle_core,
+        flags=tier.preempt + 2 * hard + 4 * soft + 8 * band.prefer_idle_core,
         cpus=band.cpus,
     )
 

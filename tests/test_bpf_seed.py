@@ -9,10 +9,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import pytest
 
 from compiler.cpuset import CpuSet
-from compiler.plan import NodePlan
+from compiler.plan import Lane, NodePlan
 from targets.bpf import TARGET
 from targets.bpf.layout import TABLES
 from targets.bpf.seed import build_seed
@@ -165,6 +167,37 @@ def test_soft_only_when_a_wish_narrows() -> None:
     ]
     flags = [value[20] for _, value in sorted(tables(plan(bands=bands))["bands"].items())]
     assert flags == [0, 4, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("share", "tier", "flags"),
+    [
+        ("open", 0, [0, 4, 2]),
+        ("guarded", 5, [0, 4, 2]),  # of a lower tier
+        ("guarded", 4, [0, 4, 2]),  # of its own: only lower ones are kept out
+        ("guarded", 1, [0, 2, 2]),
+        ("exclusive", 5, [0, 2, 2]),
+    ],
+)
+def test_a_soft_domain_is_hard_where_leaving_it_could_end_in_a_closed_lane(
+    share: Literal["open", "guarded", "exclusive"], tier: int, flags: list[int]
+) -> None:
+    bands = [band(0, tier=4), band(1, tier=4, cpus="0-3"), band(2, tier=4, cpus="8-9", hard=True)]
+    lane = Lane(
+        name="serving",
+        cpus=CpuSet.parse("8-9"),
+        cores=2,
+        min_cores=2,
+        max_cores=2,
+        share=share,
+        tier=tier,
+        intents=("serving",),
+        prefer=(),
+        require=(),
+    )
+    a_plan = plan(bands=bands).model_copy(update={"lanes": (lane,)})
+    found = [value[20] for _, value in sorted(tables(a_plan)["bands"].items())]
+    assert found == flags
 
 
 def test_cpu_mask_reaches_1023() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from compiler.cpuset import CpuSet
+from compiler.cpuset import CpuSet, union
 from compiler.plan import Band, NodePlan, Tier
 from targets.bpf.layout import (
     ABI_VERSION,
@@ -149,19 +149,21 @@ def _checked_bands(plan: NodePlan) -> dict[int, bytes]:
             raise ValueError(f"band id {band.id} is outside 0-{MAX_BANDS - 1}")
         if band.tier not in tiers:
             raise ValueError(f"band {band.id} has tier {band.tier}, which the plan lacks")
-        result[band.id] = _band(band, tiers[band.tier], plan.machine.effective)
+        result[band.id] = _band(band, tiers[band.tier], plan)
     if plan.default_band not in result:
         raise ValueError(f"the plan lacks its default band {plan.default_band}")
     return result
 
 
-def _band(band: Band, tier: Tier, effective: CpuSet) -> bytes:
+def _band(band: Band, tier: Tier, plan: NodePlan) -> bytes:
     flags = []
     if tier.preempt:
         flags.append("preempt")
-    if band.hard:
+    others = plan.machine.effective - band.cpus
+    # Who leaves a soft domain may go anywhere: so no other lane may be closed to it.
+    if band.hard or not others <= _open(plan, band):
         flags.append("hard")
-    elif band.cpus != effective:
+    elif band.cpus != plan.machine.effective:
         flags.append("soft")
     if band.prefer_idle_core:
         flags.append("idle-core")
@@ -174,3 +176,13 @@ def _band(band: Band, tier: Tier, effective: CpuSet) -> bytes:
         flags=flags,
         cpus=band.cpus,
     )
+
+
+def _open(plan: NodePlan, band: Band) -> CpuSet:
+    """Return the CPUs out of exclusive lanes and of guarded lanes of higher tiers."""
+    closed = (
+        lane.cpus
+        for lane in plan.lanes
+        if lane.share == "exclusive" or (lane.share == "guarded" and lane.tier < band.tier)
+    )
+    return plan.machine.effective - union(closed)
