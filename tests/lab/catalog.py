@@ -7,9 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.lab import scenario_a, scenario_cpuset, scenario_f, scenario_teeth, verdict_cpuset
+from tests.lab import (
+    scenario_a,
+    scenario_b,
+    scenario_c,
+    scenario_cpuset,
+    scenario_d,
+    scenario_f,
+    scenario_teeth,
+    scenario_v,
+    verdict_cpuset,
+)
+from tests.lab.check import Check
 from tests.lab.guest import Lab
-from tests.lab.machine import FOUR, ONE, TWO, Machine
+from tests.lab.machine import FOUR, NUMA, ONE, TWO, Machine
 from tests.lab.scenario import Report, Scenario
 from tests.lab.session import facts_of, play
 
@@ -53,24 +64,40 @@ def _together(machine: Machine, seconds: int, scenarios: Sequence[Scenario]) -> 
     return Guest(tuple(one.name for one in scenarios), machine, run, seconds)
 
 
-def _safety(lab: Lab, kernel: Path, wanted: frozenset[str], work: Path) -> list[Outcome]:
-    console, lane = scenario_f.measure(lab, kernel, work / "guest")
-    report = Report(scenario_f.check_f(console, lane))
-    return [Outcome("f", "what must not go wrong", scenario_f.MACHINE.name, report)]
+def _alone(
+    name: str,
+    title: str,
+    machine: Machine,
+    seconds: int,
+    judged: Callable[[Lab, Path, Path], Sequence[Check]],
+) -> Guest:
+    """Return a guest with one scenario that has a script of its own."""
+
+    def run(lab: Lab, kernel: Path, wanted: frozenset[str], work: Path) -> list[Outcome]:
+        return [Outcome(name, title, machine.name, Report(judged(lab, kernel, work / "guest")))]
+
+    return Guest((name,), machine, run, seconds)
 
 
-def _cpuset(lab: Lab, kernel: Path, wanted: frozenset[str], work: Path) -> list[Outcome]:
-    console = scenario_cpuset.measure(lab, kernel, work / "guest")
-    report = Report(verdict_cpuset.check(console))
-    title = "control groups by the cpuset target"
-    return [Outcome("cpuset", title, scenario_cpuset.MACHINE.name, report)]
+def _safety(lab: Lab, kernel: Path, work: Path) -> Sequence[Check]:
+    return scenario_f.check_f(*scenario_f.measure(lab, kernel, work))
+
+
+def _verify(lab: Lab, kernel: Path, work: Path) -> Sequence[Check]:
+    return scenario_v.check(*scenario_v.measure(lab, kernel, work))
+
+
+def _cpuset(lab: Lab, kernel: Path, work: Path) -> Sequence[Check]:
+    return verdict_cpuset.check(scenario_cpuset.measure(lab, kernel, work))
 
 
 GUESTS: Final = (
-    _together(ONE, 60, [scenario_a.SCENARIO, scenario_teeth.SCENARIO]),
-    _together(TWO, 60, [scenario_a.SCENARIO]),
+    _together(ONE, 60, [scenario_a.SCENARIO, scenario_b.SCENARIO, scenario_teeth.SCENARIO]),
+    _together(TWO, 70, [scenario_a.SCENARIO, scenario_c.SCENARIO]),
     _together(FOUR, 70, [scenario_a.SCENARIO, scenario_teeth.SCENARIO]),
-    Guest(("f",), scenario_f.MACHINE, _safety, 60),
-    Guest(("cpuset",), scenario_cpuset.MACHINE, _cpuset, 30),
+    _together(NUMA, 70, [scenario_d.SCENARIO]),
+    _alone("f", "what must not go wrong", scenario_f.MACHINE, 60, _safety),
+    _alone("verify", "tierc verify on the node", scenario_v.MACHINE, 60, _verify),
+    _alone("cpuset", "control groups", scenario_cpuset.MACHINE, 30, _cpuset),
 )
 NAMES: Final = tuple(sorted({name for guest in GUESTS for name in guest.scenarios}))

@@ -134,7 +134,7 @@ def run(
     if machine.counted if counted is None else counted:
         clock = ["-accel", "tcg,thread=single", "-icount", "shift=2,sleep=off"]
         clock += ["-rtc", "base=2026-01-01T00:00:00,clock=vm", "-seed", "1"]
-        if machine.cpus > 1:
+        if machine.cpus > 1 and machine.quick_turns:
             clock += ["-machine", "pcspk-audiodev=sound"]
             clock += ["-audiodev", f"none,id=sound,timer-period={TURN_US}"]
     command: list[str | Path] = [

@@ -22,7 +22,7 @@ from tests.lab.scenario_a import POLICY
 from tests.lab.session import LIBRARY, node_files, plan_of
 from tests.lab.verdict_f import CPUS, FIRST_KILLS, KILLS, RESEEDS, SPIN_SECONDS, Setup, check
 
-MACHINE: Final = Machine("4 CPUs", CPUS)
+MACHINE: Final = Machine("4 CPUs", CPUS, quick_turns=False)
 
 POLICIES: Final = {
     "lane": POLICY.replace(
