@@ -1,6 +1,6 @@
 """Runs tierc's scheduler and scripts in real kernels, and judges what they reach.
 
-``python -m tests.lab [SCENARIO ...] [--kernel VERSION] [--cpus N,N] [--json FILE] [--keep DIR]``
+``python -m tests.lab [SCENARIO ...] [--all | --kernel VERSION] [--json FILE]``: see ``--help``.
 
 Exit codes: 0 all checks passed, 1 one failed, 2 wrong usage, 77 the lab cannot run here.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.lab import kernels, packages
-from tests.lab.catalog import GUESTS, NAMES, Guest, Outcome
+from tests.lab.catalog import GUESTS, NAMES, Guest, Outcome, wanted
 from tests.lab.guest import GuestFailed, Lab, make_lab
 from tests.lab.policy import PolicyFailed
 from tests.lab.scenario import Table
@@ -33,16 +33,17 @@ def main() -> int:
     try:
         cache = packages.cache_directory()
         tools = packages.prepare(cache)
-        found = kernels.prepare(cache, tools, arguments.kernel or ())
+        versions = arguments.kernel or kernels.KERNELS[0 if arguments.all else -1 :]
+        found = kernels.prepare(cache, tools, versions, exact=bool(arguments.kernel))
     except packages.Unavailable as error:
         print(f"LAB SKIPPED, NOTHING WAS TESTED: {error}", file=sys.stderr)
         return SKIPPED
-    wanted = frozenset(arguments.scenario or NAMES)
+    names = wanted(arguments.scenario, everything=arguments.all)
     jobs = [
         (guest, version)
         for version in found
         for guest in GUESTS
-        if wanted & set(guest.scenarios)
+        if names & set(guest.scenarios)
         and (not arguments.cpus or guest.machine.cpus in arguments.cpus)
     ]
     if not jobs:
@@ -51,7 +52,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tierc-lab.") as name:
         work = Path(arguments.keep or name)
         lab = make_lab(tools, work)
-        outcomes = run(lab, found, jobs, wanted, work, arguments.jobs)
+        outcomes = run(lab, found, jobs, names, work, arguments.jobs)
     if arguments.json:
         text = json.dumps(figures(jobs, outcomes), indent=1, ensure_ascii=False)
         Path(arguments.json).write_text(f"{text}\n")
@@ -66,11 +67,18 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests.lab", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("scenario", nargs="*", help=f"of {', '.join(NAMES)} (default: all)")
+    parser.add_argument(
+        "scenario",
+        nargs="*",
+        help=f"of {', '.join(NAMES)} (default: those that measure the scheduler)",
+    )
     parser.add_argument(
         "--kernel",
         action="append",
         help="this version of Linux instead of the lab's; may be repeated",
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="all but stall, on every kernel of the lab"
     )
     parser.add_argument("--cpus", type=_numbers, help="only guests with so many CPUs, as 1,2")
     parser.add_argument("--jobs", type=int, default=_jobs(), help="guests at once (%(default)s)")
@@ -111,7 +119,7 @@ def run(
     lab: Lab,
     images: dict[str, Path],
     jobs: Sequence[tuple[Guest, str]],
-    wanted: frozenset[str],
+    names: frozenset[str],
     work: Path,
     at_once: int,
 ) -> list[list[Outcome] | None]:
@@ -126,7 +134,7 @@ def run(
         for number in sorted(range(len(jobs)), key=lambda one: -jobs[one][0].seconds):
             guest, version = jobs[number]
             directory = work / f"{number:02}"
-            begun[pool.submit(_timed, lab, images[version], guest, wanted, directory)] = number
+            begun[pool.submit(_timed, lab, images[version], guest, names, directory)] = number
         for future in as_completed(begun):
             number = begun[future]
             guest, version = jobs[number]
@@ -134,8 +142,9 @@ def run(
             try:
                 found, seconds = future.result()
             except (GuestFailed, PolicyFailed) as error:
-                names = ", ".join(guest.scenarios)
-                print(f"scenario {names}: {where}\n  FAILED: {error}", flush=True)
+                print(
+                    f"scenario {', '.join(guest.scenarios)}: {where}\n  FAILED: {error}", flush=True
+                )
                 continue
             outcomes[number] = found
             for one in found:
@@ -145,10 +154,10 @@ def run(
 
 
 def _timed(
-    lab: Lab, kernel: Path, guest: Guest, wanted: frozenset[str], work: Path
+    lab: Lab, kernel: Path, guest: Guest, names: frozenset[str], work: Path
 ) -> tuple[list[Outcome], float]:
     start = time.monotonic()
-    return guest.play(lab, kernel, wanted, work), time.monotonic() - start
+    return guest.play(lab, kernel, names, work), time.monotonic() - start
 
 
 def described(outcome: Outcome) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ from tests.lab import (
     scenario_cpuset,
     scenario_d,
     scenario_f,
+    scenario_stall,
     scenario_teeth,
     scenario_v,
     verdict_cpuset,
@@ -35,6 +37,16 @@ class Outcome:
     report: Report
 
 
+class When(IntEnum):
+    """When a guest runs."""
+
+    ALWAYS = 0
+    ALL = 1
+    """With ``--all``."""
+    NAMED = 2
+    """If its scenario is named."""
+
+
 @dataclass(frozen=True)
 class Guest:
     """A guest to run on each kernel.
@@ -44,12 +56,14 @@ class Guest:
         machine: where.
         play: runs the wanted ones with a kernel, in an empty directory.
         seconds: about how long; the longest are begun first.
+        when: it runs if no scenario is named.
     """
 
     scenarios: tuple[str, ...]
     machine: Machine
     play: Callable[[Lab, Path, frozenset[str], Path], list[Outcome]]
     seconds: int
+    when: When = When.ALWAYS
 
 
 def _together(machine: Machine, seconds: int, scenarios: Sequence[Scenario]) -> Guest:
@@ -70,17 +84,22 @@ def _alone(
     machine: Machine,
     seconds: int,
     judged: Callable[[Lab, Path, Path], Sequence[Check]],
+    when: When = When.ALWAYS,
 ) -> Guest:
     """Return a guest with one scenario that has a script of its own."""
 
     def run(lab: Lab, kernel: Path, wanted: frozenset[str], work: Path) -> list[Outcome]:
         return [Outcome(name, title, machine.name, Report(judged(lab, kernel, work / "guest")))]
 
-    return Guest((name,), machine, run, seconds)
+    return Guest((name,), machine, run, seconds, when)
 
 
 def _safety(lab: Lab, kernel: Path, work: Path) -> Sequence[Check]:
     return scenario_f.check_f(*scenario_f.measure(lab, kernel, work))
+
+
+def _stall(lab: Lab, kernel: Path, work: Path) -> Sequence[Check]:
+    return scenario_stall.check_stall(*scenario_stall.measure(lab, kernel, work))
 
 
 def _verify(lab: Lab, kernel: Path, work: Path) -> Sequence[Check]:
@@ -96,8 +115,16 @@ GUESTS: Final = (
     _together(TWO, 70, [scenario_a.SCENARIO, scenario_c.SCENARIO]),
     _together(FOUR, 70, [scenario_a.SCENARIO, scenario_teeth.SCENARIO]),
     _together(NUMA, 70, [scenario_d.SCENARIO]),
-    _alone("f", "what must not go wrong", scenario_f.MACHINE, 60, _safety),
-    _alone("verify", "tierc verify on the node", scenario_v.MACHINE, 60, _verify),
-    _alone("cpuset", "control groups", scenario_cpuset.MACHINE, 30, _cpuset),
+    _alone("f", "what must not go wrong", scenario_f.MACHINE, 90, _safety),
+    _alone("verify", "tierc verify on the node", scenario_v.MACHINE, 100, _verify, When.ALL),
+    _alone("cpuset", "control groups", scenario_cpuset.MACHINE, 30, _cpuset, When.ALL),
+    _alone("stall", "a real stall", scenario_f.MACHINE, 90, _stall, When.NAMED),
 )
 NAMES: Final = tuple(sorted({name for guest in GUESTS for name in guest.scenarios}))
+
+
+def wanted(names: Sequence[str], *, everything: bool) -> frozenset[str]:
+    """Return which scenarios to run: those named, else those of every run or all runs."""
+    limit = When.ALL if everything else When.ALWAYS
+    found = (name for guest in GUESTS if guest.when <= limit for name in guest.scenarios)
+    return frozenset(names or found)

@@ -13,33 +13,34 @@ from typing import Final
 from tests.lab.packages import Tools, Unavailable, open_apt
 
 KERNELS: Final = ("6.19.14", "7.3.4")
-"""Versions wanted; where one is gone from the mirror, the newest there is taken."""
+"""The lab's own, oldest first; where one is gone from the mirror, the newest there is taken."""
 
 _PACKAGE: Final = re.compile(
     r"^(linux-(?:binary|image)-([0-9]+\.[0-9]+\.[0-9]+)\+deb13-cloud-amd64)( |$)", re.M
 )
 
 
-def prepare(cache: Path, tools: Tools, versions: Sequence[str] = ()) -> dict[str, Path]:
+def prepare(cache: Path, tools: Tools, versions: Sequence[str], *, exact: bool) -> dict[str, Path]:
     """Return kernels by version, from the cache or else the mirror.
 
     Args:
         cache: where they are kept.
         tools: what unpacks them.
-        versions: which; none: the lab's own, or newer ones where these are gone.
+        versions: which.
+        exact: false: the newest in the place of one that is gone from the mirror.
 
     Raises:
         Unavailable: the mirror does not have one, or cannot be reached.
     """
     directory = cache / "kernels"
-    found = {version: directory / f"vmlinux-{version}" for version in versions or KERNELS}
+    found = {version: directory / f"vmlinux-{version}" for version in versions}
     if all(path.exists() for path in found.values()):
         return found
     directory.mkdir(parents=True, exist_ok=True)
     apt = open_apt(cache)
     listing = apt.run("apt-cache", "search", "--names-only", "^linux-(binary|image)-[0-9]")
     found = {}
-    for version, package in choose(listing, versions).items():
+    for version, package in choose(listing, versions, exact=exact).items():
         found[version] = directory / f"vmlinux-{version}"
         if not found[version].exists():
             apt.run("apt-get", "download", package)
@@ -50,29 +51,30 @@ def prepare(cache: Path, tools: Tools, versions: Sequence[str] = ()) -> dict[str
     return found
 
 
-def choose(listing: str, versions: Sequence[str] = ()) -> dict[str, str]:
+def choose(listing: str, versions: Sequence[str], *, exact: bool) -> dict[str, str]:
     """Return the package of each kernel, by version.
 
     The packages named binary are the images alone, and what newer versions have.
 
     Args:
         listing: packages, as ``apt-cache search`` prints them.
-        versions: which; none: the lab's own, or the newest instead.
+        versions: which.
+        exact: false: the newest in the place of one that is not among them.
 
     Raises:
-        Unavailable: there is none, or not one that was asked for.
+        Unavailable: there is none, or not the very one.
     """
     there: dict[str, str] = {}
     for package, version, _ in _PACKAGE.findall(listing):
         there[version] = min(package, there.get(version, package))
     for version in versions:
-        if version not in there:
+        if exact and version not in there:
             known = ", ".join(sorted(there, key=_order))
             raise Unavailable(f"the mirror has no kernel {version}; it has {known or 'none'}")
     if not there:
         raise Unavailable("the mirror has no kernel with sched_ext")
     newest = max(there, key=_order)
-    chosen = {version if version in there else newest for version in versions or KERNELS}
+    chosen = {version if version in there else newest for version in versions}
     return {version: there[version] for version in sorted(chosen, key=_order)}
 
 

@@ -1,24 +1,19 @@
 """The kernel's watchdog ejects the scheduler because a thread of it does not get to run.
 
-``python -m tests.lab.scenario_stall [KERNEL VERSION ...]``
-
 A real-time thread that never sleeps keeps the CPU of a lane, and the thread of the lane waits there
 until the kernel loses patience, after the 30 s that the scheduler asks for.  That takes long, so it
-is not among the lab's scenarios; in f the scheduler is ejected at once, in another way.  From Linux
+runs only if it is named; in f the scheduler is ejected at once, in another way.  From Linux
 7.3 on sched_ext is left a share of a CPU beside real-time threads: that is switched off.
 """
 
 from __future__ import annotations
 
 import re
-import sys
-import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.lab import packages
 from tests.lab.check import Check
-from tests.lab.guest import Lab, make_lab, run
+from tests.lab.guest import Lab, run
 from tests.lab.policy import build, facts_files
 from tests.lab.scenario_f import FUNCTIONS, MACHINE, POLICIES
 from tests.lab.session import LIBRARY, node_files, plan_of
@@ -97,23 +92,3 @@ def check_stall(console: str, lane: int) -> list[Check]:
             f"attached again after the pause, decode is on CPU {lane}: {line('back')}",
         ),
     ]
-
-
-def main() -> int:
-    """Run it on some kernels, or on all of the lab."""
-    tools = packages.prepare(packages.cache_directory())
-    kernels = tools.kernels()
-    failed = 0
-    with tempfile.TemporaryDirectory(prefix="tierc-lab.") as name:
-        lab = make_lab(tools, Path(name))
-        for version in sys.argv[1:] or kernels:
-            console, lane = measure(lab, kernels[version], Path(name) / version)
-            print(f"Linux {version}")
-            for check in check_stall(console, lane):
-                print(f"  {'ok    ' if check.passed else 'FAILED'} {check.text}")
-                failed += not check.passed
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
