@@ -5,7 +5,8 @@
 #   make lint     ruff and mypy
 #   make schemas  regenerate schemas/ from the models
 #   make bench    ratios of lint and build to other programs, and peak memory (bench/README.md)
-#   make lab      measure the scheduler in real kernels, in QEMU; Debian 12 on x86-64 and minutes
+#   make lab      measure the scheduler in a real kernel, in QEMU, on Debian 12 on x86-64; some minutes
+#                 (LAB_ARGS=--all: everything, in two kernels)
 #   make golden   regenerate tests/golden and reports of tests/errors; review the diff
 #   make clean    remove what these made
 #
@@ -30,7 +31,7 @@ DEMO_EXPLAIN := spark-a --comm VLLM::EngineCor --project $(DEMO)
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n '3,10s/^# *//p' Makefile
+	@sed -n '3,11s/^# *//p' Makefile
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/tierc build $(DEMO) -o $(DEMO_OUT)
@@ -51,7 +52,7 @@ schemas: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-bench
 	$(PY) -m bench.tool $(BENCH_ARGS)
 
-lab: $(VENV)/.installed-dev
+lab: tools $(VENV)/.installed-dev
 	$(PY) -m tests.lab $(LAB_ARGS)
 
 golden: not-in-ci $(VENV)/.installed-dev

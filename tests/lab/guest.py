@@ -117,7 +117,7 @@ def run(
     work: Path,
     *,
     counted: bool | None = None,
-    limit_s: float = 600,
+    limit_s: float = 900,
 ) -> str:
     """Boot a guest, run ``run.sh`` among the given files, and return what it printed.
 

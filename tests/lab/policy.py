@@ -10,6 +10,36 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 COLLECT: Final = ROOT / "compiler" / "facts" / "daemonset" / "collect.sh"
 
+
+def project(mode: str = "sched_ext", targets: str = "taskset: {}, bpf: {}") -> str:
+    """Return the project, the first document of a policy."""
+    return f"""\
+apiVersion: tierc.dev/v1alpha1
+kind: Project
+metadata: {{name: lab}}
+spec:
+  sources: {{intents: [intents/], nodes: [nodes/]}}
+  enforce: [{{mode: {mode}}}]
+  targets: {{{targets}}}
+"""
+
+
+def intent(name: str, workload: str, *effects: str) -> str:
+    """Return an intent as one more document of a policy."""
+    lines = "".join(f"  {effect}\n" for effect in effects)
+    return f"""\
+---
+apiVersion: tierc.dev/v1alpha1
+kind: Intent
+metadata: {{name: {name}}}
+spec:
+  workload: {workload}
+{lines}"""
+
+
+ENGINE: Final = '{match: [{comm: "VLLM::EngineCor"}]}'
+BATCH: Final = intent("batch", '{match: [{comm: "hog*"}]}', "demote: background")
+
 FACTS_SCRIPT: Final = b"NODE_NAME=guest TIERC_ROOT=/ sh /lab/collect.sh\n"
 
 

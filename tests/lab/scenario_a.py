@@ -13,31 +13,16 @@ from typing import Final
 from compiler.cpuset import CpuSet
 from tests.lab.check import Check, at_least, at_most
 from tests.lab.machine import Machine
+from tests.lab.policy import BATCH, ENGINE, intent, project
 from tests.lab.scenario import Phase, Report, Result, Scenario, Step, Table
 
-POLICY: Final = """\
-apiVersion: tierc.dev/v1alpha1
-kind: Project
-metadata: {name: lab}
-spec:
-  sources: {intents: [intents/], nodes: [nodes/]}
-  enforce: [{mode: sched_ext}]
-  targets: {taskset: {}, bpf: {}}
----
-apiVersion: tierc.dev/v1alpha1
-kind: Intent
-metadata: {name: decode}
-spec:
-  workload: {match: [{comm: "VLLM::EngineCor"}]}
-  protect: [all]
----
-apiVersion: tierc.dev/v1alpha1
-kind: Intent
-metadata: {name: batch}
-spec:
-  workload: {match: [{comm: "hog*"}]}
-  demote: background
-"""
+POLICY: Final = project() + intent("decode", ENGINE, "protect: [all]") + BATCH
+GUARDED: Final = (
+    project()
+    + intent("decode", ENGINE, "protect: [all]", "lane: {cores: {min: 1, max: 1}, share: guarded}")
+    + BATCH
+)
+"""The same with a lane that batch work is kept out of."""
 
 HOGS_PER_CPU: Final = (4, 8)
 SECONDS: Final = 1.5

@@ -13,8 +13,9 @@ from typing import Final
 
 from tests.lab.check import Check, at_least, at_most
 from tests.lab.machine import Machine
+from tests.lab.policy import intent, project
 from tests.lab.scenario import Phase, Report, Result, Scenario, Step, Table
-from tests.lab.services import PROJECT, Hogs, Service, hogs, intent, service, services, shown
+from tests.lab.services import Hogs, Service, hogs, service, services, shown
 
 HOGS: Final = 8
 API_MS: Final = 6
@@ -23,8 +24,8 @@ _WORKLOAD: Final = '{engine: vllm, version: "0.24.0"}'
 
 POLICIES: Final = {
     # With this, the API is at the tier of whatever no intent names, where the hogs are.
-    "decode": PROJECT + intent("chat", _WORKLOAD, "protect: [decode]"),
-    "ttft": PROJECT + intent("chat", _WORKLOAD, "protect: [ttft]"),
+    "decode": project() + intent("chat", _WORKLOAD, "protect: [decode]"),
+    "ttft": project() + intent("chat", _WORKLOAD, "protect: [ttft]"),
 }
 
 _RUNS: Final = (

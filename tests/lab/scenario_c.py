@@ -14,8 +14,9 @@ from compiler.cpuset import CpuSet
 from tests.lab.check import Check, at_least, at_most
 from tests.lab.guest import TURN_US
 from tests.lab.machine import Machine
+from tests.lab.policy import intent, project
 from tests.lab.scenario import Phase, Report, Result, Scenario, Step, Table
-from tests.lab.services import API, PROJECT, Hogs, Service, hogs, intent, service, services, shown
+from tests.lab.services import API, Hogs, Service, hogs, service, services, shown
 
 HOGS: Final = 8
 SPINNERS: Final = 4
@@ -29,7 +30,7 @@ def _vllm(group: str) -> str:
 
 
 POLICY: Final = (
-    PROJECT
+    project()
     # The step before its own API, and both before the other service.
     + intent("voice", _vllm("voice.slice"), "protect: [{path: decode, tier: critical}, ttft]")
     + intent("bulk", _vllm("bulk.slice"), "protect: [{path: ttft, tier: interactive}]")

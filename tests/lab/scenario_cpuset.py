@@ -15,34 +15,17 @@ from typing import Final
 from compiler.cpuset import CpuSet
 from tests.lab.guest import Lab, run
 from tests.lab.machine import Machine
-from tests.lab.policy import build, facts_files
+from tests.lab.policy import build, facts_files, intent, project
 
 CPUS: Final = 4
 MACHINE: Final = Machine("4 CPUs", CPUS, counted=False)
 
-_PROJECT: Final = """\
-apiVersion: tierc.dev/v1alpha1
-kind: Project
-metadata: {name: lab}
-spec:
-  sources: {intents: [intents/], nodes: [nodes/]}
-  enforce: [{mode: fallback}]
-  targets: {cpuset: {}, taskset: {}}
-"""
-
+_PROJECT: Final = project("fallback", "cpuset: {}, taskset: {}")
 _LANE: Final = "protect: [all]\n  lane: {cores: {min: 1, max: 1}, share: exclusive}"
 
 
-def _intent(name: str, group: str, effect: str) -> str:
-    return f"""\
----
-apiVersion: tierc.dev/v1alpha1
-kind: Intent
-metadata: {{name: {name}}}
-spec:
-  workload: {{match: [{{cgroup: "{group}/**"}}]}}
-  {effect}
-"""
+def _intent(name: str, group: str, *effects: str) -> str:
+    return intent(name, f'{{match: [{{cgroup: "{group}/**"}}]}}', *effects)
 
 
 _CHAT: Final = _intent("chat", "serving.slice", _LANE)

@@ -15,69 +15,41 @@ from typing import Any, Final
 from compiler.cpuset import CpuSet
 from tests.lab.check import Check, at_least, at_most
 from tests.lab.machine import Machine
+from tests.lab.policy import BATCH, ENGINE, intent, project
 from tests.lab.recorded import check_recorded
 from tests.lab.scenario import Phase, Report, Result, Scenario, Step, Table
 
-_PROJECT: Final = """\
-apiVersion: tierc.dev/v1alpha1
-kind: Project
-metadata: {name: lab}
-spec:
-  sources: {intents: [intents/], nodes: [nodes/]}
-  enforce: [{mode: sched_ext}]
-  targets: {taskset: {}, bpf: {}}
----
-apiVersion: tierc.dev/v1alpha1
-kind: Intent
-metadata: {name: batch}
-spec:
-  workload: {match: [{comm: "hog*"}]}
-  demote: background
----
-"""
 _GPU: Final = (
-    _PROJECT
-    + """\
-apiVersion: tierc.dev/v1alpha1
-kind: Intent
-metadata: {name: decode}
-spec:
-  workload: {match: [{comm: "VLLM::EngineCor"}]}
-  protect: [all]
-  prefer: [gpu-local]
-  lane: {cores: 1, share: guarded}
----
-apiVersion: tierc.dev/v1alpha1
-kind: Intent
-metadata: {name: known}
-spec:
-  workload:
-    match: [{leaderComm: boss}, {cgroup: "lab/**"}, {kthread: "rcu_*"}]
-  keep: normal
-"""
+    project()
+    + BATCH
+    + intent(
+        "decode",
+        ENGINE,
+        "protect: [all]",
+        "prefer: [gpu-local]",
+        "lane: {cores: 1, share: guarded}",
+    )
+    + intent(
+        "known",
+        '{match: [{leaderComm: boss}, {cgroup: "lab/**"}, {kthread: "rcu_*"}]}',
+        "keep: normal",
+    )
 )
 """A lane at the GPU, and threads that are told by everything a seed can ask for."""
 _CORES: Final = (
-    _PROJECT
-    + """\
-apiVersion: tierc.dev/v1alpha1
-kind: Intent
-metadata: {name: decode}
-spec:
-  workload: {match: [{comm: "VLLM::EngineCor"}]}
-  protect: [all]
-  require: [gpu-local]
-  prefer: [whole-cores]
-  lane: {cores: 2, share: guarded}
----
-apiVersion: tierc.dev/v1alpha1
-kind: Intent
-metadata: {name: roam}
-spec:
-  workload: {match: [{comm: "roam*"}]}
-  protect: [all]
-  lane: {cores: 1, share: open}
-"""
+    project()
+    + BATCH
+    + intent(
+        "decode",
+        ENGINE,
+        "protect: [all]",
+        "require: [gpu-local]",
+        "prefer: [whole-cores]",
+        "lane: {cores: 2, share: guarded}",
+    )
+    + intent(
+        "roam", '{match: [{comm: "roam*"}]}', "protect: [all]", "lane: {cores: 1, share: open}"
+    )
 )
 """A lane whose threads want cores of their own, and one that is open: a soft domain."""
 

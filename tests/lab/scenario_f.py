@@ -18,17 +18,14 @@ from tests.lab.check import Check
 from tests.lab.guest import Lab, run
 from tests.lab.machine import Machine
 from tests.lab.policy import build, facts_files
-from tests.lab.scenario_a import POLICY
+from tests.lab.scenario_a import GUARDED, POLICY
 from tests.lab.session import LIBRARY, node_files, plan_of
 from tests.lab.verdict_f import CPUS, FIRST_KILLS, KILLS, RESEEDS, SPIN_SECONDS, Setup, check
 
 MACHINE: Final = Machine("4 CPUs", CPUS, quick_turns=False)
 
 POLICIES: Final = {
-    "lane": POLICY.replace(
-        "  protect: [all]\n",
-        "  protect: [all]\n  lane: {cores: {min: 1, max: 1}, share: guarded}\n",
-    ),
+    "lane": GUARDED,
     "open": POLICY,
 }
 """The second keeps nobody off the lane of the first."""

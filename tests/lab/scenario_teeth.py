@@ -14,13 +14,9 @@ from compiler.cpuset import CpuSet
 from tests.lab.check import Check
 from tests.lab.machine import Machine
 from tests.lab.scenario import Phase, Report, Result, Scenario, Step, Table
-from tests.lab.scenario_a import POLICY, Figures, figures, loop, protected
+from tests.lab.scenario_a import GUARDED, POLICY, Figures, figures, loop, protected
 
 _HOGS: Final = 4
-_LANE: Final = POLICY.replace(
-    "  protect: [all]\n", "  protect: [all]\n  lane: {cores: {min: 1, max: 1}, share: guarded}\n"
-)
-
 # A band's record: slice (8 bytes), weight, floor (4 each), tier, order (2 each), flags (4), CPUs.
 _BYTES: Final = r"value hex \([0-9a-f][0-9a-f] \)\{%d\}"
 _BAND: Final = "/tierc_stage\\/bands key/s/\\(" + _BYTES + "\\)%s/\\1%s/"
@@ -126,5 +122,5 @@ def _verdict(name: str, checks: Sequence[Check] | None) -> Check:
 
 
 SCENARIO: Final = Scenario(
-    "teeth", "seeds with a mistake", {"decode": POLICY, "lane": _LANE}, steps, judge
+    "teeth", "seeds with a mistake", {"decode": POLICY, "lane": GUARDED}, steps, judge
 )

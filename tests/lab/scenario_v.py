@@ -19,7 +19,7 @@ from tests.lab.check import Check
 from tests.lab.guest import Lab, run
 from tests.lab.interpreter import HOME, interpreter
 from tests.lab.machine import NUMA
-from tests.lab.policy import build
+from tests.lab.policy import BATCH, ENGINE, build, intent, project
 from tests.lab.session import facts_of, node_files
 
 MACHINE: Final = dataclasses.replace(
@@ -29,39 +29,19 @@ MACHINE: Final = dataclasses.replace(
     quick_turns=False,
 )
 
-POLICY: Final = """\
-apiVersion: tierc.dev/v1alpha1
-kind: Project
-metadata: {name: lab}
-spec:
-  sources: {intents: [intents/], nodes: [nodes/]}
-  enforce: [{mode: sched_ext}]
-  targets: {taskset: {}, irq: {}, bpf: {}}
----
-apiVersion: tierc.dev/v1alpha1
-kind: Intent
-metadata: {name: decode}
-spec:
-  workload: {match: [{comm: "VLLM::EngineCor"}]}
-  protect: [all]
-  require: [gpu-local]
-  lane: {cores: 1, share: guarded}
-  irqs: lane
----
-apiVersion: tierc.dev/v1alpha1
-kind: Intent
-metadata: {name: front}
-spec:
-  workload: {match: [{leaderComm: boss}]}
-  protect: [{path: all, tier: system}]
----
-apiVersion: tierc.dev/v1alpha1
-kind: Intent
-metadata: {name: batch}
-spec:
-  workload: {match: [{comm: "hog*"}]}
-  demote: background
-"""
+POLICY: Final = (
+    project(targets="taskset: {}, irq: {}, bpf: {}")
+    + intent(
+        "decode",
+        ENGINE,
+        "protect: [all]",
+        "require: [gpu-local]",
+        "lane: {cores: 1, share: guarded}",
+        "irqs: lane",
+    )
+    + intent("front", "{match: [{leaderComm: boss}]}", "protect: [{path: all, tier: system}]")
+    + BATCH
+)
 _OTHER: Final = POLICY.replace('comm: "hog*"', 'comm: "pig*"')
 """Another seed for the same machine."""
 

@@ -17,16 +17,6 @@ ENGINE: Final = "VLLM::EngineCor"
 PERIOD_MS: Final = 40
 """Between two requests."""
 
-PROJECT: Final = """\
-apiVersion: tierc.dev/v1alpha1
-kind: Project
-metadata: {name: lab}
-spec:
-  sources: {intents: [intents/], nodes: [nodes/]}
-  enforce: [{mode: sched_ext}]
-  targets: {taskset: {}, bpf: {}}
-"""
-
 _SERVICE: Final = re.compile(
     r"^LAB (?P<scenario>\w+) (?P<name>\S+) steps_per_s=(?P<steps>[\d.]+) late_p50_us=\d+"
     r" late_p99_us=(?P<p99>\d+) ttft_p50_us=(?P<ttft>-?\d+) ttft_p90_us=(?P<ttft_p90>-?\d+)"
@@ -72,19 +62,6 @@ class Hogs:
 
     cpu_ms: int
     least_ms: int
-
-
-def intent(name: str, workload: str, effect: str) -> str:
-    """Return an intent as one more document of a policy."""
-    return f"""\
----
-apiVersion: tierc.dev/v1alpha1
-kind: Intent
-metadata: {{name: {name}}}
-spec:
-  workload: {workload}
-  {effect}
-"""
 
 
 def service(seconds: float, api_ms: float) -> str:

@@ -24,11 +24,11 @@ step() { # SCENARIO FILE
   sh "/lab/steps/$2" || echo "LAB $1 step failed: $2"
 }
 revert() { # POLICY
-  sh "/lab/policy/$1/taskset/revert.sh" --quiet >/tmp/revert 2>&1 || cat /tmp/revert
+  taskset 1 sh "/lab/policy/$1/taskset/revert.sh" --quiet >/tmp/revert 2>&1 || cat /tmp/revert
 }
 attach() {
   mkdir /sys/fs/bpf/tierc_link
-  bpftool struct_ops register /lab/tierc.bpf.o /sys/fs/bpf/tierc_link >/tmp/register 2>&1
+  taskset 1 bpftool struct_ops register /lab/tierc.bpf.o /sys/fs/bpf/tierc_link >/tmp/register 2>&1
   [ "$(cat /sys/kernel/sched_ext/state)" = enabled ] || {
     tail -n 20 /tmp/register
     exit 1
@@ -42,7 +42,6 @@ seed() { # POLICY CHANGE
     directory=/tmp/changed
     sh -c "$2" change "$directory" || echo "LAB change failed: $2"
   fi
-  # On one CPU: else, with many of them, each program's end costs a turn of all.
   taskset 1 sh "$directory/bpf/load.sh" --object /lab/tierc.bpf.o || echo "LAB load failed: $1"
 }
 """

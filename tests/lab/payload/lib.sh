@@ -1,7 +1,8 @@
 # Functions for the steps of scenarios, in busybox sh.
 
-# Sets affinity as tierc's script does for policy $1, of what runs now.
-static() { sh "/lab/policy/$1/taskset/apply.sh" --quiet >/tmp/static 2>&1 || cat /tmp/static; }
+# Sets affinity as tierc's script does for policy $1, of what runs now.  Here and there scripts are kept
+# on one CPU: else, in a guest with many, each end of a program costs a turn of all.
+static() { taskset 1 sh "/lab/policy/$1/taskset/apply.sh" --quiet >/tmp/static 2>&1 || cat /tmp/static; }
 
 # Loads wait while /tmp/hold exists, so that all begin at once; names are set before.  What they get
 # is counted from when the first of them began (/tmp/start).
