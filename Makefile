@@ -5,13 +5,13 @@
 #   make lint     ruff and mypy
 #   make schemas  regenerate schemas/ from the models
 #   make bench    ratios of lint and build to other programs, and peak memory (bench/README.md)
-#   make lab      measure the scheduler in a real kernel, in QEMU, on Debian 12 on x86-64; some minutes
-#                 (LAB_ARGS=--all: everything, in two kernels)
+#   make lab      measure the scheduler in a real kernel, in QEMU, on Debian 12 on x86-64; minutes
 #   make golden   regenerate tests/golden and reports of tests/errors; review the diff
 #   make clean    remove what these made
 #
 # PYTHON is the interpreter of the virtual environment, TESTS and PYTEST_ARGS narrow `make test`:
 #   make test TESTS=tests/test_tree.py PYTEST_ARGS='-k partial'
+# LAB_ARGS: `python -m tests.lab --help` has them, as in make lab LAB_ARGS='--all --every-kernel'
 
 PYTHON ?= python3
 TESTS ?= tests
@@ -31,7 +31,7 @@ DEMO_EXPLAIN := spark-a --comm VLLM::EngineCor --project $(DEMO)
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n '3,11s/^# *//p' Makefile
+	@sed -n '3,10s/^# *//p' Makefile
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/tierc build $(DEMO) -o $(DEMO_OUT)

@@ -94,8 +94,11 @@ def failed(result: Result) -> set[str]:
         (TWO, {"seeded": Figures(399, 66, 120, 3050, 700)}, set()),
         (TWO, {"seeded": Figures(398, 66, 120, 3050, 700)}, {"steps, seeded"}),
         # Alone it is 100 us late.
-        (TWO, {"seeded": Figures(418, 66, 150, 3050, 700)}, set()),
+        (ONE, {"seeded": Figures(418, 66, 150, 3050, 700)}, set()),
         (ONE, {"seeded": Figures(418, 66, 151, 3050, 700)}, {"p99 us, seeded"}),
+        # Two CPUs take turns of 50 us.
+        (TWO, {"seeded": Figures(418, 66, 200, 3050, 700)}, set()),
+        (TWO, {"seeded": Figures(418, 66, 201, 3050, 700)}, {"p99 us, seeded"}),
         # One CPU for 1.8 s, of which 418 steps a second for 1.5 s take 188 ms: 95 % are 1531 ms.
         (ONE, {"seeded": Figures(418, 66, 120, 1532, 700)}, set()),
         (ONE, {"seeded": Figures(418, 66, 120, 1530, 700)}, {"hogs' ms, seeded"}),

@@ -1,6 +1,6 @@
 """Runs tierc's scheduler and scripts in real kernels, and judges what they reach.
 
-``python -m tests.lab [SCENARIO ...] [--all | --kernel VERSION] [--json FILE]``: see ``--help``.
+``python -m tests.lab [SCENARIO ... | --all] [--every-kernel | --kernel VERSION]``: see ``--help``.
 
 Exit codes: 0 all checks passed, 1 one failed, 2 wrong usage, 77 the lab cannot run here.
 """
@@ -33,7 +33,7 @@ def main() -> int:
     try:
         cache = packages.cache_directory()
         tools = packages.prepare(cache)
-        versions = arguments.kernel or kernels.KERNELS[0 if arguments.all else -1 :]
+        versions = arguments.kernel or kernels.KERNELS[0 if arguments.every_kernel else -1 :]
         found = kernels.prepare(cache, tools, versions, exact=bool(arguments.kernel))
     except packages.Unavailable as error:
         print(f"LAB SKIPPED, NOTHING WAS TESTED: {error}", file=sys.stderr)
@@ -77,9 +77,8 @@ def _arguments() -> argparse.Namespace:
         action="append",
         help="this version of Linux instead of the lab's; may be repeated",
     )
-    parser.add_argument(
-        "--all", action="store_true", help="all but stall, on every kernel of the lab"
-    )
+    parser.add_argument("--all", action="store_true", help="all scenarios but stall")
+    parser.add_argument("--every-kernel", action="store_true", help="on every kernel of the lab")
     parser.add_argument("--cpus", type=_numbers, help="only guests with so many CPUs, as 1,2")
     parser.add_argument("--jobs", type=int, default=_jobs(), help="guests at once (%(default)s)")
     parser.add_argument("--json", metavar="FILE", help="write figures and checks to a file")
