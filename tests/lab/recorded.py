@@ -10,6 +10,7 @@ from typing import Any, Final
 from compiler.explain.match import Thread, match
 from compiler.plan import Condition
 from tests.lab.check import Check
+from tests.lab.console import Said
 
 NO_RULE: Final = 256
 """``TIERC_MAX_RULES`` of bpf/tierc_maps.h: the rule of a thread that none has."""
@@ -58,7 +59,7 @@ def check_recorded(console: str, plan: Mapping[str, Any]) -> list[Check]:
     """Judge the record: right while it is switched on, and empty before."""
     before, then, after = (recorded(console, state) for state in ("before", "on", "off"))
     known = threads(console)
-    asked = {int(word) for word in re.findall(r"\d+", _line(console, "asked"))}
+    asked = {int(word) for word in re.findall(r"\d+", Said(console)["d asked"])}
     shared = sorted(known.keys() & after.keys())
     wrong = [
         f"{tid} {known[tid].describe()}: {after[tid]}, not {expected(plan, known[tid])}"
@@ -68,7 +69,7 @@ def check_recorded(console: str, plan: Mapping[str, Any]) -> list[Check]:
     rules = {rule["id"]: rule["match"] for rule in plan["rules"]}
     seen = [rules[after[tid][0]] for tid in shared if after[tid][0] in rules]
     kinds = [word for word in _CONDITIONS if any(word in one for one in seen)]
-    late = int(_line(console, "late") or 0)
+    late = int(Said(console)["d late"] or 0)
     return [
         Check(not before, f"no thread is recorded before that is switched on: {len(before)}"),
         Check(
@@ -88,8 +89,3 @@ def check_recorded(console: str, plan: Mapping[str, Any]) -> list[Check]:
             late > 0 and late not in after, "none is recorded any more when that is switched off"
         ),
     ]
-
-
-def _line(console: str, name: str) -> str:
-    found = re.search(rf"^LAB d {name} (.*)$", console, re.M)
-    return found[1] if found else ""

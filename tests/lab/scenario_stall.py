@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.lab.check import Check
+from tests.lab.console import Said
 from tests.lab.guest import Lab, run
 from tests.lab.policy import build, facts_files
 from tests.lab.scenario_f import FUNCTIONS, MACHINE, POLICIES
@@ -69,26 +70,23 @@ def measure(lab: Lab, kernel: Path, work: Path) -> tuple[str, int]:
 
 def check_stall(console: str, lane: int) -> list[Check]:
     """Judge what the guest printed."""
-
-    def line(name: str) -> str:
-        found = re.search(rf"^LAB stall {name} (.*)$", console, re.M)
-        return found[1].strip() if found else ""
-
-    ejected = re.match(r"disabled ([\d.]+) ([\d.]+)$", line("ejected"))
+    said = Said(console)
+    ejected = re.match(r"disabled ([\d.]+) ([\d.]+)$", said["stall ejected"])
     after = float(ejected[2]) - float(ejected[1]) if ejected else 0.0
     return [
-        Check(line("attached") == "0 enabled", f"load.sh: {line('attached')}"),
+        Check(said["stall attached"] == "0 enabled", f"load.sh: {said['stall attached']}"),
         Check(
             TIMEOUT_S <= after <= TIMEOUT_S + LOOKS_S,
             f"the watchdog ejects it after {TIMEOUT_S} s and more: {after:.1f} s",
         ),
-        Check("stall" in line("why"), f"--ensure says why: {line('why')}"),
+        Check("stall" in said["stall why"], f"--ensure says why: {said['stall why']}"),
         Check(
-            line("ensure") == f"1 disabled decode={lane}",
-            f"and sets affinity instead: {line('ensure')}",
+            said["stall ensure"] == f"1 disabled decode={lane}",
+            f"and sets affinity instead: {said['stall ensure']}",
         ),
         Check(
-            line("back").startswith("0 enabled") and line("back").endswith(f" {lane}:8"),
-            f"attached again after the pause, decode is on CPU {lane}: {line('back')}",
+            said["stall back"].startswith("0 enabled")
+            and said["stall back"].endswith(f" {lane}:8"),
+            f"attached again after the pause, decode is on CPU {lane}: {said['stall back']}",
         ),
     ]

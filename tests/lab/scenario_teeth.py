@@ -12,6 +12,7 @@ from typing import Final
 
 from compiler.cpuset import CpuSet
 from tests.lab.check import Check
+from tests.lab.console import cpus_seen
 from tests.lab.machine import Machine
 from tests.lab.scenario import Phase, Report, Result, Scenario, Step, Table
 from tests.lab.scenario_a import GUARDED, POLICY, Figures, figures, loop, protected
@@ -76,7 +77,7 @@ def steps(machine: Machine) -> Sequence[Step]:
 def judge(result: Result) -> Report:
     """Judge: the right seed passes, each wrong one fails a check."""
     if result.machine.cpus > 2:
-        found = {m[1]: (_cpus(m[2]), _cpus(m[3])) for m in _SEEN.finditer(result.console)}
+        found = {m[1]: (cpus_seen(m[2]), cpus_seen(m[3])) for m in _SEEN.finditer(result.console)}
         (lane,) = result.plans["lane"]["lanes"]
         own = CpuSet.parse(lane["cpus"])
         passed = {
@@ -102,11 +103,6 @@ def judge(result: Result) -> Report:
 
 def _row(name: str, one: Figures) -> tuple[str, float, int]:
     return name, one.steps, one.p99_us
-
-
-def _cpus(text: str) -> CpuSet:
-    """Read CPU:TIMES,..."""
-    return CpuSet(int(part.split(":")[0]) for part in text.split(",") if part)
 
 
 def _verdict(name: str, checks: Sequence[Check] | None) -> Check:

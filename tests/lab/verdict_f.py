@@ -8,6 +8,7 @@ from typing import Final
 
 from compiler.cpuset import CpuSet
 from tests.lab.check import Check
+from tests.lab.console import Said, cpus_seen
 
 CPUS: Final = 4
 FIRST_KILLS: Final = 4
@@ -40,7 +41,7 @@ class Setup:
 
 def check(console: str, setup: Setup) -> list[Check]:
     """Judge what the guest printed."""
-    said = _Said(console)
+    said = Said(console)
     return [
         *_first_load(said, setup),
         *_under_load(said, setup),
@@ -51,37 +52,18 @@ def check(console: str, setup: Setup) -> list[Check]:
     ]
 
 
-class _Said:
-    """The lines that a guest printed, by their names; a line that is missing is empty."""
-
-    def __init__(self, console: str) -> None:
-        self.console = console
-
-    def __getitem__(self, name: str) -> str:
-        found = re.search(rf"^LAB {name} (.*)$", self.console, re.M)
-        return found[1].strip() if found else ""
-
-    def all(self, pattern: str) -> list[str]:
-        return re.findall(rf"^LAB f {pattern} (.*)$", self.console, re.M)
-
-
-def _cpus(text: str) -> set[int]:
-    """Read where threads were seen."""
-    return {int(cpu) for cpu in re.findall(r"\b(\d+):\d", text)}
-
-
 def _number(pattern: str, text: str) -> int:
     found = re.search(pattern, text)
     return int(found[1]) if found else -1
 
 
 def _keeps_off(text: str, cpu: int) -> bool:
-    return bool(_cpus(text)) and cpu not in _cpus(text)
+    return bool(cpus_seen(text)) and cpu not in cpus_seen(text)
 
 
-def _first_load(said: _Said, setup: Setup) -> list[Check]:
+def _first_load(said: Said, setup: Setup) -> list[Check]:
     lane = setup.active["lane"]
-    tries = said.all(r"first-\d+")
+    tries = said.all(r"f first-\d+")
     whole = {f"enabled {active}" for active in (NO_SEED, *lane)}
     return [
         Check(
@@ -103,14 +85,17 @@ def _first_load(said: _Said, setup: Setup) -> list[Check]:
     ]
 
 
-def _under_load(said: _Said, setup: Setup) -> list[Check]:
+def _under_load(said: Said, setup: Setup) -> list[Check]:
     lane = setup.lane
     hogs, again, reseeded = said["f hogs"], said["f hogs-again"], said["f reseeded"]
-    kills = said.all(r"kill-\d+")
+    kills = said.all(r"f kill-\d+")
     known = {f"enabled {active}" for both in setup.active.values() for active in both}
     return [
         Check(_keeps_off(hogs, lane), f"no hog on CPU {lane}: {hogs}"),
-        Check(_cpus(said["f decode"]) == {lane}, f"decode on CPU {lane}: {said['f decode']}"),
+        Check(
+            cpus_seen(said["f decode"]) == CpuSet([lane]),
+            f"decode on CPU {lane}: {said['f decode']}",
+        ),
         Check(
             reseeded.endswith("enabled")
             and _number(r"^(\d+)", reseeded) > RESEEDS
@@ -129,7 +114,7 @@ def _under_load(said: _Said, setup: Setup) -> list[Check]:
     ]
 
 
-def _rollback(said: _Said, setup: Setup) -> list[Check]:
+def _rollback(said: Said, setup: Setup) -> list[Check]:
     back, again, well = said["f rolled-back"], said["f rolled-again"], said["f ensure-well"]
     active = again.split(" ")[1] if again.startswith("0 ") else ""
     return [
@@ -139,7 +124,7 @@ def _rollback(said: _Said, setup: Setup) -> list[Check]:
             f"rolled back to the seed with the lane: {back}",
         ),
         Check(
-            active in setup.active["open"] and setup.lane in _cpus(again.split(" ")[-1]),
+            active in setup.active["open"] and setup.lane in cpus_seen(again.split(" ")[-1]),
             f"rolled back again to the one without: {again}",
         ),
         Check(
@@ -149,11 +134,11 @@ def _rollback(said: _Said, setup: Setup) -> list[Check]:
     ]
 
 
-def _machine_changes(said: _Said, setup: Setup) -> list[Check]:
+def _machine_changes(said: Said, setup: Setup) -> list[Check]:
     pinned, off, back = said["f pinned"], said["f off"], said["f on"]
     return [
         Check(
-            _cpus(pinned) == {setup.lane} and _number(r"disjoint=(\d+)", pinned) > 0,
+            cpus_seen(pinned) == CpuSet([setup.lane]) and _number(r"disjoint=(\d+)", pinned) > 0,
             f"a hog pinned to CPU {setup.lane} runs there: {pinned}",
         ),
         Check(
@@ -163,13 +148,13 @@ def _machine_changes(said: _Said, setup: Setup) -> list[Check]:
             f"CPU {setup.gone} goes: {off}",
         ),
         Check(
-            back.startswith("enabled") and setup.gone in _cpus(back),
+            back.startswith("enabled") and setup.gone in cpus_seen(back),
             f"CPU {setup.gone} comes back: {back}",
         ),
     ]
 
 
-def _ejection(said: _Said, setup: Setup) -> list[Check]:
+def _ejection(said: Said, setup: Setup) -> list[Check]:
     everywhere = f"0-{CPUS - 1}"
     lane = setup.active["lane"]
     fallen = f"1 disabled hogs={setup.hog_cpus} decode={CpuSet([setup.lane])}"
@@ -199,7 +184,7 @@ def _ejection(said: _Said, setup: Setup) -> list[Check]:
     ]
 
 
-def _end(said: _Said, setup: Setup) -> list[Check]:
+def _end(said: Said, setup: Setup) -> list[Check]:
     spun = re.match(r"([\d.]+) (\d+) ([\d.]+) (\d+) enabled$", said["e"])
     share = 0.0
     if spun:
