@@ -11,8 +11,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -26,7 +27,9 @@ SLOW = intent("slow", 'workload: {match: [{comm: "stress-ng*"}]}\ndemote: backgr
 NODES = 16
 
 # The command in a child of a process that has loaded everything, so that there is time for many
-# kills.
+# kills.  A line is the policy, then what becomes of the build: nothing, "count" (the answer is the
+# number of calls into C that writing made), "call N" (killed as it makes the Nth of them), or
+# "after S" and "writing S" (killed S seconds after it began, or began to write).
 _FORKS = """
 import os, sys, time
 sys.path.insert(0, sys.argv[1])
@@ -39,24 +42,38 @@ os.dup2(devnull, 1); os.dup2(devnull, 2)
 os.write(real, b"ready\\n")
 write_tree = build.write_tree
 for line in sys.stdin:
-    policy, _, moment = line.strip().partition("\\t")
+    policy, _, kill = line.strip().partition("\\t")
+    how, _, when = kill.partition(" ")
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
+        calls = 0
+        def count(frame, event, function):
+            global calls
+            calls += event == "c_call"
+            if how == "call" and calls == int(when):
+                os.kill(os.getpid(), 9)
         def tell(*args, **kwargs):
-            os.write(write_end, b"w")
-            return write_tree(*args, **kwargs)
+            os.write(write_end, b"writing\\n")
+            if how in ("call", "count"):
+                sys.setprofile(count)
+            try:
+                return write_tree(*args, **kwargs)
+            finally:
+                sys.setprofile(None)
+                os.write(write_end, b"%d\\n" % calls)
         build.write_tree = tell
         os._exit(main(["build", policy, "-o", sys.argv[3]]))
     os.close(write_end)
-    if moment:
-        if moment.startswith("w"):
-            os.read(read_end, 1)
-        time.sleep(float(moment.lstrip("w")))
+    if how in ("after", "writing"):
+        if how == "writing":
+            os.read(read_end, 8)
+        time.sleep(float(when))
         os.kill(child, 9)  # not waited for yet, so the number is still its own
     _, status = os.waitpid(child, 0)
+    answer = os.read(read_end, 100).split()[-1] if how == "count" else b"%d" % status
     os.close(read_end)
-    os.write(real, f"{status}\\n".encode())
+    os.write(real, answer + b"\\n")
 """
 
 
@@ -91,18 +108,23 @@ class Builder:
             assert line or self.process.poll() is None, "the builder has died"
         return line
 
-    def build(
-        self, policy: Path, kill_after: float | None = None, *, writing: bool = False
-    ) -> bool:
-        """Build, or kill it some seconds after it began, or began to write; return whether it
-        had ended before."""
+    def _ask(self, policy: Path, kill: str) -> int:
         assert self.process.stdin is not None
-        moment = "" if kill_after is None else f"\t{'w' * writing}{kill_after}"
-        self.process.stdin.write(f"{policy}{moment}\n")
+        self.process.stdin.write(f"{policy}\t{kill}\n")
         self.process.stdin.flush()
-        status = int(self._line())
-        if kill_after is None:
-            assert status == 0
+        return int(self._line())
+
+    def build(self, policy: Path) -> None:
+        assert self._ask(policy, "") == 0
+
+    def calls(self, policy: Path) -> int:
+        """Build, and return how many calls into C writing the tree took."""
+        return self._ask(policy, "count")
+
+    def kill(self, policy: Path, how: str) -> bool:
+        """Build and kill it; return whether it had ended before."""
+        status = self._ask(policy, how)
+        assert status in (0, signal.SIGKILL)
         return status == 0
 
     def stop(self) -> None:
@@ -113,58 +135,87 @@ class Builder:
         self.process.stdout.close()
 
 
-def _kill_at_random_moments(tmp_path: Path, moments: int) -> None:
+class Tried(NamedTuple):
+    cut_short: int
+    """Builds that had not ended when they were killed."""
+    seen: dict[bytes, int]
+    """By the manifest of each version, how often it was there after a kill."""
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> Iterator[Builder]:
+    """Builds into dir/out, where the second of two versions is."""
     a, b = policies(tmp_path)
+    (tmp_path / "dir").mkdir()
+    builder = Builder(a, tmp_path / "dir/out")
+    shutil.rmtree(tmp_path / "dir/out-warm")
+    try:
+        builder.build(a)
+        builder.build(b)
+        yield builder
+    finally:
+        builder.stop()
+
+
+def _kill(builder: Builder, tmp_path: Path, moments: Sequence[str]) -> Tried:
+    """Kill a build at each of the moments, the two versions in turns."""
+    a, b = tmp_path / "a", tmp_path / "b"
     whole: dict[bytes, dict[str, bytes]] = {}
     for name, root in (("ta", a), ("tb", b)):
         assert main(["build", str(root), "-o", str(tmp_path / name)]) == 0
         tree = read_tree(tmp_path / name)
         whole[tree["manifest.json"]] = tree
-    base = tmp_path / "dir"
-    base.mkdir()
-    builder = Builder(a, base / "out")
-    shutil.rmtree(base / "out-warm")
-    try:
-        started = time.monotonic()
-        builder.build(a)
-        builder.build(b)
-        usual = (time.monotonic() - started) / 2
-        rng = random.Random(6)
-        seen: dict[bytes, int] = dict.fromkeys(whole, 0)
-        cut_short = 0
-        for number in range(moments):
-            wanted = (a, b)[number % 2]
-            (base / "out/mine").write_text("foreign")
-            writing = number % 4 > 0  # which is a small part of a build, and the interesting one
-            moment = rng.uniform(0, usual / 3 if writing else usual)
-            ended = builder.build(wanted, moment, writing=writing)
-            cut_short += not ended
-            tree = read_tree(base / "out")
-            assert tree.pop("mine") == b"foreign"
-            version = tree["manifest.json"]
-            assert tree == whole[version], "a mix"
-            listed = json.loads(version)["files"]
-            assert listed.keys() == tree.keys() - {"manifest.json", "provenance.json"}
-            seen[version] += 1
-        assert cut_short > 0
-        assert moments < 200 or min(seen.values()) > 0, "only one tree was ever seen"
-        # What the killed ones left is gone after the next build, which nothing blocks.
-        builder.build(b)
-        (base / "out/mine").unlink()
-        builder.build(a)
-        assert [p.name for p in base.iterdir()] == ["out"]
-        assert read_tree(base / "out") == read_tree(tmp_path / "ta")
-    finally:
-        builder.stop()
+    out = builder.out
+    seen: dict[bytes, int] = dict.fromkeys(whole, 0)
+    cut_short = 0
+    for number, moment in enumerate(moments):
+        (out / "mine").write_text("foreign")
+        cut_short += not builder.kill((a, b)[number % 2], moment)
+        tree = read_tree(out)
+        assert tree.pop("mine") == b"foreign"
+        version = tree["manifest.json"]
+        assert tree == whole[version], f"a mix, killed at {moment}"
+        listed = json.loads(version)["files"]
+        assert listed.keys() == tree.keys() - {"manifest.json", "provenance.json"}
+        seen[version] += 1
+    # What the killed ones left is gone after the next build, which nothing blocks.
+    builder.build(b)
+    (out / "mine").unlink()
+    builder.build(a)
+    assert [p.name for p in out.parent.iterdir()] == ["out"]
+    assert read_tree(out) == read_tree(tmp_path / "ta")
+    return Tried(cut_short, seen)
 
 
-def test_kill_9_leaves_the_old_or_the_new_tree(tmp_path: Path) -> None:
-    _kill_at_random_moments(tmp_path, 20)
+def test_kill_9_at_random_moments_leaves_the_old_or_the_new_tree(
+    builder: Builder, tmp_path: Path
+) -> None:
+    # What part of a build is over when it is killed depends on what else the machine does, so
+    # nothing is said here about how often which tree is there.
+    started = time.monotonic()
+    builder.build(tmp_path / "a")
+    usual = time.monotonic() - started
+    rng = random.Random(6)
+    # Writing is a small part of a build, and the interesting one.
+    moments = [f"writing {rng.uniform(0, usual / 3)}" for _ in range(15)]
+    moments += [f"after {rng.uniform(0, usual)}" for _ in range(5)]
+    _kill(builder, tmp_path, moments)
 
 
 @pytest.mark.slow
-def test_kill_9_at_two_hundred_moments(tmp_path: Path) -> None:
-    _kill_at_random_moments(tmp_path, 200)
+def test_kill_9_at_two_hundred_calls_of_writing(builder: Builder, tmp_path: Path) -> None:
+    (builder.out / "mine").write_text("foreign")
+    calls = builder.calls(tmp_path / "a")
+    builder.build(tmp_path / "b")
+    assert calls > 1000
+    # From the first call to the last, in an order that mixes early with late ones.
+    moments = [f"call {1 + number * (calls - 1) // 199}" for number in range(200)]
+    random.Random(6).shuffle(moments)
+    tried = _kill(builder, tmp_path, moments)
+    # A build after one that was cut short finds what that has left, and one with nothing to change
+    # makes fewer calls; hence not all.
+    assert tried.cut_short >= 100
+    assert min(tried.seen.values()) > 0, "only one tree was ever seen"
 
 
 # --- two at once -------------------------------------------------------------------------------
