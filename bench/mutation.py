@@ -80,6 +80,8 @@ PACKAGES: Mapping[str, Package] = {
             "test_rules",
             "test_select",
             "test_policytest",
+            "test_policytest_findings",
+            "test_policytest_snapshots",
             "test_explain",
             "test_cases",
             "test_safety",

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import Final
 
 from compiler.decode import Loaded
 from compiler.diagnostics import Diagnostic, Span
 from compiler.model.project import Project
 from compiler.suggest import nearest
+
+_BY_DEFAULT: Final = (
+    "it is read where sources do not say otherwise: create it (Git keeps no empty directory), or "
+    "name other places in spec.sources"
+)
 
 
 def entry_finding(found: Diagnostic, root: Path, project: Loaded[Project] | None) -> Diagnostic:
@@ -20,8 +26,11 @@ def entry_finding(found: Diagnostic, root: Path, project: Loaded[Project] | None
     """
     if project is None:
         return found
+    kind = project.key_span("kind")
     for place, entry in _entries(project):
         if found.span in (Span.of_file(entry), Span.of_file(PurePosixPath(entry).as_posix())):
+            if place == kind and not (root / entry).exists():
+                found = replace(found, help=_BY_DEFAULT)
             return replace(found, span=place, help=_help(found, root, entry))
     return found
 

@@ -1,29 +1,21 @@
-"""Collecting a fleet: the script, what it prints, the manifest around it, and reading the log."""
+"""The script that collects a fleet: what it prints is the machine."""
 
 from __future__ import annotations
 
 import base64
-import gzip
-import hashlib
 import io
 import json
 import os
-import random
 import re
 import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from compiler.cli import app
@@ -31,21 +23,14 @@ from compiler.cpuset import CpuSet
 from compiler.decode import decode
 from compiler.diagnostics import Sink
 from compiler.facts.collect import collect as collect_facts
-from compiler.facts.daemonset.manifest import Options, manifest, script
-from compiler.facts.formats import stream
-from compiler.facts.formats.format import Text
+from compiler.facts.daemonset.manifest import script
 from compiler.facts.host import read_host
-from compiler.facts.partial import Partial, ReadError
+from compiler.facts.partial import Partial
 from compiler.facts.tree import Tree
 from compiler.model.facts import NodeFacts
 from compiler.source import parse_source
+from tests.daemonset_log import SCRIPT, read, refused
 from tests.sysfs_builder import SysfsBuilder, gb10
-
-ROOT = Path(__file__).resolve().parent.parent
-SCRIPT = ROOT / "compiler" / "facts" / "daemonset" / "collect.sh"
-
-
-# --- running the script ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -87,18 +72,6 @@ def collect(
     assert done.stderr == ""
     assert list(work.iterdir()) == [], "something is left behind"
     return done
-
-
-def read(log: str) -> tuple[Partial, ...]:
-    assert stream.FORMAT.sniff(log)
-    return stream.FORMAT.read(Text("fleet.log", log))
-
-
-def refused(log: str) -> ReadError:
-    with pytest.raises(ReadError) as caught:
-        stream.FORMAT.read(Text("fleet.log", log))
-    assert not caught.value.message.endswith(".")
-    return caught.value
 
 
 def uname() -> str:
@@ -584,351 +557,3 @@ def decoded(path: Path) -> NodeFacts:
     assert loaded is not None
     assert isinstance(loaded.model, NodeFacts)
     return loaded.model
-
-
-# --- the log -----------------------------------------------------------------------------------
-
-
-def payload(cpus: int, *, padding: int = 0) -> bytes:
-    """Pack a machine of so many CPUs by hand; ``padding`` bytes do not compress."""
-    files = {
-        "tierc-bundle.json": json.dumps({"format": "tierc-bundle-1", "live": True}).encode(),
-        "root/sys/devices/system/cpu/online": f"0-{cpus - 1}\n".encode(),
-        "root/var/padding": random.Random(cpus).randbytes(padding),
-    }
-    for cpu in range(cpus):
-        base = f"root/sys/devices/system/cpu/cpu{cpu}/topology/core_cpus_list"
-        files[base] = f"{cpu}\n".encode()
-    return packed(files)
-
-
-def packed(files: Mapping[str, bytes]) -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as archive:
-        for name, data in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-    return gzip.compress(out.getvalue(), mtime=0)
-
-
-def lines_of(node: str, data: bytes) -> list[str]:
-    """Print an archive as the script does."""
-    digest = hashlib.sha256(data).hexdigest()
-    text = base64.b64encode(data).decode()
-    parts = [text[at : at + 3000] for at in range(0, len(text), 3000)]
-    return [
-        f"tierc-facts1 {node} {digest} {number} {len(parts)} {part}"
-        for number, part in enumerate(parts, 1)
-    ]
-
-
-A, B = lines_of("a", payload(2, padding=9000)), lines_of("b.example", payload(4, padding=5000))
-
-
-def log_of(*lines: Sequence[str]) -> str:
-    return "".join(f"{line}\n" for some in lines for line in some)
-
-
-def seen(log: str) -> list[tuple[str | None, str]]:
-    return [(part.node, str(part.online)) for part in read(log)]
-
-
-BOTH: list[tuple[str | None, str]] = [("a", "0-1"), ("b.example", "0-3")]
-
-
-def test_one_log_of_two_nodes() -> None:
-    assert len(A) > 3
-    found = read(log_of(B, A))
-    assert [(p.node, p.file, p.reader) for p in found] == [
-        ("a", "fleet.log!a", "sysfs"),
-        ("b.example", "fleet.log!b.example", "sysfs"),
-    ]
-
-
-@pytest.mark.parametrize(
-    "dress",
-    [
-        lambda line: f"[pod/tierc-facts-x7k2p/collect] {line}",
-        lambda line: f"2025-11-02T10:11:12.123456789Z {line}",
-        lambda line: f"[pod/x/collect] 2025-11-02T10:11:12.1Z {line}",
-        lambda line: f"\x1b[36mtierc-facts-x7k2p\x1b[0m collect {line}\x1b[0m",
-        lambda line: json.dumps({"log": f"{line}\n", "stream": "stdout"}),
-        lambda line: f"2025-11-02T10:11:12Z stdout F {line}",
-        lambda line: f"{line}\r",
-    ],
-)
-def test_what_tools_put_around_lines(dress: Callable[[str], str]) -> None:
-    noise = ["", "some other pod says something", "tierc-facts1 ", "tierc-facts2 a b"]
-    assert seen(log_of(noise, map(dress, A), noise, map(dress, B))) == BOTH  # type: ignore[arg-type]
-
-
-@settings(max_examples=25)
-@given(st.permutations([*A, *B, *A]))
-def test_lines_in_any_order_and_number(lines: list[str]) -> None:
-    assert seen(log_of(lines)) == BOTH
-
-
-@settings(max_examples=25)
-@given(st.sets(st.integers(0, len(A) - 1), min_size=1, max_size=len(A) - 1))
-def test_a_missing_line_names_the_node_and_what_to_do(gone: set[int]) -> None:
-    rest = [line for at, line in enumerate(A) if at not in gone]
-    error = refused(log_of(rest, B))
-    assert error.message.startswith("of node a ")
-    assert f"missing of {len(A)}" in error.message
-    assert "kubectl logs --tail=-1" in error.help
-    assert error.line == 1
-
-
-def test_the_last_ten_lines_of_many_pods() -> None:
-    many = [lines_of(f"n{n}", payload(n + 1, padding=4000)) for n in range(8)]
-    error = refused(log_of(*(lines[-1:] for lines in many)))
-    assert "of node n0 line 1 is missing of 2" in error.message
-    assert "3 more nodes are incomplete" in error.message
-
-
-def test_the_last_complete_collection_counts() -> None:
-    again = lines_of("a", payload(3, padding=9000))
-    assert seen(log_of(A, again)) == [("a", "0-2")]
-    assert seen(log_of(again, A)) == [("a", "0-1")]
-    (found,) = read(log_of(A, again[:-1]))
-    assert str(found.online) == "0-1"
-    assert found.notes[0].message == "a later collection of a is incomplete"
-    assert found.notes[0].line == len(A) + 1
-    (found,) = read(log_of(again[1:], A))
-    assert found.notes == read(log_of(A))[0].notes
-
-
-def test_a_failed_collection_counts_unless_there_is_a_complete_one() -> None:
-    failed = ["tierc-facts1 a error the image has no base64"]
-    error = refused(log_of(B, failed))
-    assert error.message == "node a could not collect: the image has no base64"
-    assert error.line == len(B) + 1
-    assert seen(log_of(failed, A)) == BOTH[:1]
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        (A[0][:-1], "line 1 of 5 of node a is cut: it has 2999 characters of data, not 3000"),
-        (A[0][:200], "is cut"),
-        (A[0].replace(" 1 5 ", " 6 5 "), "line 6 of 5 of node a cannot be"),
-        (A[0].replace(" 1 5 ", " 1 900000 "), "cannot be"),
-        (A[0].replace(" 1 5 ", " 1 4 "), "twice, with different contents"),
-        (A[1].replace(" 2 5 ", " 1 5 "), "twice, with different contents"),
-        (A[0].replace(" a ", " -a- "), "'-a-' is no node name"),
-    ],
-)
-def test_lines_that_cannot_be(line: str, words: str) -> None:
-    assert len(A) == 5
-    error = refused(log_of(A, [line]))
-    assert words in error.message
-    assert error.line == 6
-
-
-def test_damaged_data() -> None:
-    for change in ("A", "=", "+"):
-        line = A[2]
-        bad = line[:-7] + change + line[-6:] if line[-7] != change else line[:-7] + "B" + line[-6:]
-        assert "SHA-256" in refused(log_of([*A[:2], bad, *A[3:]])).message
-
-
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        (b"", ""),
-        (b"no archive", "node x: "),
-        (payload(1)[:-30], "node x: "),
-    ],
-)
-def test_data_that_are_no_bundle(data: bytes, words: str) -> None:
-    log = log_of(lines_of("x", data)) or "tierc-facts1 x error nothing\n"
-    assert words in refused(log).message
-
-
-def test_a_bundle_without_cpus() -> None:
-    about = json.dumps({"format": "tierc-bundle-1", "live": True}).encode()
-    data = packed({"tierc-bundle.json": about})
-    assert "no such directory" in refused(log_of(lines_of("x", data))).message
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "tierc-facts1 is what lines begin with\n",
-        script(),
-        manifest(Options()),
-        "NAME STATUS\ntierc-facts1-abc Running\n",
-    ],
-)
-def test_other_texts_are_not_claimed(text: str) -> None:
-    assert not stream.FORMAT.sniff(text)
-
-
-# --- the manifest ------------------------------------------------------------------------------
-
-
-def objects(text: str) -> list[dict[str, Any]]:
-    return list(YAML(typ="safe").load_all(text))
-
-
-def by_kind(text: str) -> dict[str, dict[str, Any]]:
-    return {one["kind"]: one for one in objects(text)}
-
-
-def walk(value: Any) -> Iterator[Any]:
-    yield value
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    for one in inner:
-        yield from walk(one)
-
-
-OPTIONS = [
-    Options(),
-    Options(
-        namespace="facts",
-        create_namespace=True,
-        image="registry.example/busybox@sha256:" + "0" * 64,
-        selector={"accelerator": "true", "zone": "0123"},
-        kubelet_root="/var/lib/kubelet",
-    ),
-]
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-def test_the_script_arrives_unchanged_and_its_hash_is_its_name(options: Options) -> None:
-    found = by_kind(manifest(options))
-    config, spec = found["ConfigMap"], found["DaemonSet"]["spec"]["template"]["spec"]
-    assert config["data"]["collect.sh"] == SCRIPT.read_text()
-    assert config["immutable"] is True
-    digest = hashlib.sha256(SCRIPT.read_bytes()).hexdigest()
-    assert config["metadata"]["name"] == f"tierc-facts-{digest[:10]}"
-    volumes = {volume["name"]: volume for volume in spec["volumes"]}
-    assert volumes["script"]["configMap"]["name"] == config["metadata"]["name"]
-    assert len(config["data"]["collect.sh"]) < 200_000
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-def test_the_pods_may_do_nothing_but_read(options: Options) -> None:
-    found = by_kind(manifest(options))
-    assert sorted(found) == sorted(
-        ["ConfigMap", "DaemonSet", "ServiceAccount"]
-        + (["Namespace"] if options.create_namespace else [])
-    )
-    spec = found["DaemonSet"]["spec"]["template"]["spec"]
-    assert spec["automountServiceAccountToken"] is False
-    assert found["ServiceAccount"]["automountServiceAccountToken"] is False
-    assert not {"hostPID", "hostNetwork", "hostIPC"} & set(spec)
-    (container,) = spec["containers"]
-    assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "privileged": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
-    host = {v["name"] for v in spec["volumes"] if "hostPath" in v}
-    paths = {v["hostPath"]["path"] for v in spec["volumes"] if "hostPath" in v}
-    root = options.kubelet_root
-    assert paths == {"/sys", "/proc"} | ({root} if root else set())
-    for mount in container["volumeMounts"]:
-        if mount["name"] in host:
-            assert mount["readOnly"] is True
-            assert mount["mountPath"].startswith("/host/")
-    # Root only to read the state of the kubelet, which is root's.
-    assert spec["securityContext"]["runAsNonRoot"] is (root is None)
-    assert (spec["securityContext"]["runAsUser"] == 0) is (root is not None)
-    assert spec["tolerations"] == [{"operator": "Exists"}]
-    assert spec["nodeSelector"] == {"kubernetes.io/os": "linux", **options.selector}
-    assert container["image"] == options.image
-
-
-def test_the_namespace_admits_the_pods_only_if_it_says_so() -> None:
-    space = by_kind(manifest(OPTIONS[1]))["Namespace"]
-    assert space["metadata"]["name"] == "facts"
-    assert space["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"
-    for one in objects(manifest(OPTIONS[1])):
-        if one["kind"] != "Namespace":
-            assert one["metadata"]["namespace"] == "facts"
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("version", ["1.25", "1.31", "1.34"])
-def test_kubernetes_accepts_the_objects(options: Options, version: str) -> None:
-    try:
-        validate = import_module("kubernetes_validate").validate
-    except ImportError:
-        if os.environ.get("CI"):
-            pytest.fail("kubernetes-validate is not installed, and CI must not skip", pytrace=False)
-        pytest.skip("kubernetes-validate is not installed")
-    for one in objects(manifest(options)):
-        validate(one, version, strict=True)
-
-
-def test_the_manifest_reads_the_same_to_every_yaml_reader() -> None:
-    text = manifest(OPTIONS[1])
-    assert text.isascii()
-    old = YAML(typ="safe", pure=True)
-    old.version = (1, 1)
-    assert list(old.load_all(text)) == objects(text)
-    assert all(not isinstance(value, float) for one in objects(text) for value in walk(one))
-
-
-# --- the command -------------------------------------------------------------------------------
-
-
-def run(*args: str) -> subprocess.CompletedProcess[str]:
-    result = CliRunner().invoke(app, ["facts", "daemonset", *args])
-    return subprocess.CompletedProcess(args, result.exit_code, result.stdout, result.stderr)
-
-
-def test_the_command_prints_the_manifest() -> None:
-    done = run("--namespace", "ops", "--selector", "gpu=yes", "--create-namespace")
-    assert done.returncode == 0
-    assert done.stderr == ""
-    found = by_kind(done.stdout)
-    assert found["Namespace"]["metadata"]["name"] == "ops"
-    spec = found["DaemonSet"]["spec"]["template"]["spec"]
-    assert spec["nodeSelector"]["gpu"] == "yes"
-    again = run("--namespace", "ops", "--selector", "gpu=yes", "--create-namespace")
-    assert again.stdout == done.stdout
-
-
-def test_the_command_writes_a_file_once(tmp_path: Path) -> None:
-    out = tmp_path / "collector.yaml"
-    done = run("-o", str(out))
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "kubectl apply -f" in done.stderr
-    assert out.read_text() == run().stdout
-    assert run("-o", str(out)).returncode == 2
-    out.write_text("mine")
-    assert run("-o", str(out), "--force").returncode == 0
-    assert out.read_text() == run().stdout
-    assert list(tmp_path.iterdir()) == [out]
-    assert run("-o", str(tmp_path / "no" / "such.yaml")).returncode == 2
-
-
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (["--namespace", "Upper"], "--namespace 'Upper' is not the name of a namespace"),
-        (["--namespace", "a\nb"], "is not the name of a namespace"),
-        (["--image", "busy box"], "--image 'busy box' is not the name of an image"),
-        (["--image", ""], "is not the name of an image"),
-        (["--selector", "x"], "--selector 'x' is not KEY=VALUE of a label"),
-        (["--selector", "x=a b"], "is not KEY=VALUE of a label"),
-        (["--selector", "x=1", "--selector", "x=2"], "is given twice"),
-        (["--kubelet-root", "var/lib"], "is not an absolute path"),
-        (["--kubelet-root", "/var/../etc"], "is not an absolute path"),
-        (["--kubelet-root", "/proc/1"], "is a directory of the system"),
-        (["--kubelet-root", "/etc"], "is a directory of the system"),
-        (["--kubelet-root", "/etc/kubernetes"], "is a directory of the system"),
-        (["--kubelet-root", "/var"], "is a directory of the system"),
-        (["--kubelet-root", "/var/lib"], "is a directory of the system"),
-        (["--selector", "kubernetes.io/os=windows"], "reads Linux nodes only"),
-    ],
-)
-def test_wrong_options_are_named(args: list[str], words: str) -> None:
-    done = run(*args)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert words in done.stderr

@@ -1,46 +1,24 @@
-"""Reading a machine's files: what sysfs says, as one source among several."""
+"""The machine's own files: packages, dies, clusters, caches, NUMA nodes, devices."""
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from compiler.cpuset import CpuSet
-from compiler.facts.armcores import core_name
 from compiler.facts.collect import collect
-from compiler.facts.files.disk import DiskFiles
-from compiler.facts.files.source import EntryType
 from compiler.facts.host import read_host
-from compiler.facts.merge import merge
-from compiler.facts.partial import DevicePart, LlcPart, Partial, ReadError
+from compiler.facts.partial import DevicePart, LlcPart, ReadError
 from compiler.facts.tree import Tree
-from tests.sysfs_builder import CPU, NODE, MemoryBuilder, SysfsBuilder, gb10
+from tests.host_reading import flat, named, notes, read
+from tests.sysfs_builder import CPU, NODE, SysfsBuilder, gb10
 
 
 @pytest.fixture
 def b(tmp_path: Path) -> SysfsBuilder:
     """An empty machine."""
     return SysfsBuilder(tmp_path / "root")
-
-
-def read(b: SysfsBuilder, *, live: bool = False) -> Partial:
-    return read_host(Tree.of_disk(b.root), live=live)
-
-
-def notes(partial: Partial) -> list[str]:
-    return [note.message for note in partial.notes]
-
-
-def named(sets: tuple[tuple[int, CpuSet], ...] | None) -> list[tuple[int, str]] | None:
-    return None if sets is None else [(number, str(cpus)) for number, cpus in sets]
-
-
-def flat(b: SysfsBuilder, online: str = "0-7") -> None:
-    """One thread a core, nothing else."""
-    b.masks(online=online)
-    b.cores([str(cpu) for cpu in CpuSet.parse(online)])
 
 
 # --- the partial -------------------------------------------------------------------------------
@@ -253,77 +231,6 @@ def test_a_cluster_that_cuts_a_core_is_not_used(b: SysfsBuilder) -> None:
     assert any("the cluster of CPUs 0-2 cuts a core in two" in note for note in notes(partial))
 
 
-# --- large machines ----------------------------------------------------------------------------
-
-
-def test_more_than_1024_cpus() -> None:
-    """2,048 CPUs: 1,024 cores, the second threads 1,024 later, sixteen L3 in two packages."""
-    b = MemoryBuilder()
-    b.masks(online="0-2047", possible="0-2047", present="0-2047")
-    for cpu in range(1024):
-        b.core(f"{cpu},{cpu + 1024}", package=cpu // 512)
-    for first in range(0, 1024, 64):
-        b.cache(0, f"{first}-{first + 63},{first + 1024}-{first + 1087}", level=3, size="32M")
-    for node, first in ((0, 0), (1, 512)):
-        cpus = f"{first}-{first + 511},{first + 1024}-{first + 1535}"
-        b.node(node, cpus, mem_kib=1 << 20, distance="10 20" if node == 0 else "20 10")
-    partial = read_host(Tree(b.files), live=False)
-    assert len(partial.cores or ()) == 1024
-    assert (partial.cores or ())[-1] == CpuSet((1023, 2047))
-    assert named(partial.packages) == [(0, "0-511,1024-1535"), (1, "512-1023,1536-2047")]
-    assert [str(llc.cpus) for llc in partial.llcs or ()][-1] == "960-1023,1984-2047"
-    assert len(partial.llcs or ()) == 16
-    assert notes(partial) == []
-    groups = merge([partial], name="n").facts.spec.cores
-    assert [str(group.cpus) for group in groups][1] == "64-127,1088-1151"
-    assert len(groups) == 16
-
-
-class Counting(DiskFiles):
-    """Files that count what is read, by the name of the attribute."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        self.reads: Counter[str] = Counter()
-        self.looks = 0
-
-    def read(self, path: str, limit: int) -> bytes:
-        self.reads[path.rpartition("/")[2]] += 1
-        return super().read(path, limit)
-
-    def entry(self, path: str) -> tuple[EntryType, str | None]:
-        self.looks += 1
-        return super().entry(path)
-
-
-def test_what_cpus_share_is_not_read_from_each_of_them(b: SysfsBuilder) -> None:
-    """64 CPUs, 32 cores, four L3: an attribute of one CPU once, of a set about once a set."""
-    b.masks(online="0-63")
-    for core in range(32):
-        b.core(f"{core},{core + 32}")
-        b.level("cluster", core, f"{core},{core + 32}")
-        for index, kind in ((0, "Data"), (1, "Instruction")):
-            b.cache(index, f"{core},{core + 32}", level=1, size="32K", kind=kind)
-        b.cache(2, f"{core},{core + 32}", level=2, size="1M")
-    b.level("package", 0, "0-63")
-    b.level("die", 0, "0-63")
-    for first in range(0, 32, 8):
-        b.cache(3, f"{first}-{first + 7},{first + 32}-{first + 39}", level=3, size="32M")
-    b.attribute("0-63", "acpi_cppc/highest_perf", 200)
-    files = Counting(b.root)
-    partial = read_host(Tree(files), live=False)
-    assert len(partial.llcs or ()) == 4
-    assert files.reads["core_cpus_list"] == 64
-    assert files.reads["shared_cpu_list"] <= 64 + 4
-    assert files.reads["highest_perf"] == 32
-    assert files.reads["level"] == 4 * 4
-    assert files.reads["size"] == 4
-    assert files.reads["physical_package_id"] <= 4
-    assert files.reads["die_id"] <= 4
-    assert files.reads["cpu_capacity"] <= 3  # it is not there
-    assert files.looks < 64 * 8
-
-
 # --- caches ------------------------------------------------------------------------------------
 
 
@@ -422,128 +329,6 @@ def test_gpu_memory_is_a_node_of_the_gpu(b: SysfsBuilder) -> None:
     assert [node.gpu_memory for node in partial.numa or ()] == [False, True, False]
     (gpu,) = partial.devices or ()
     assert (gpu.numa, gpu.memory_node, str(gpu.cpus)) == ((0,), 1, "0-7")
-
-
-# --- kinds -------------------------------------------------------------------------------------
-
-
-def test_kinds_by_pmu_say_so(b: SysfsBuilder) -> None:
-    flat(b)
-    b.file("sys/devices/cpu_core/cpus", "0-1\n")
-    b.file("sys/devices/cpu_atom/cpus", "2-5\n")
-    b.file("sys/devices/cpu_lowpower/cpus", "6-7\n")
-    kinds = read(b).kinds or ()
-    assert [(k.name, str(k.cpus), k.evidence, k.model, k.figure) for k in kinds] == [
-        ("performance", "0-1", "pmu", None, None),
-        ("efficiency", "2-5", "pmu", None, None),
-        ("lowpower", "6-7", "pmu", None, None),
-    ]
-
-
-def test_low_power_needs_the_caches_of_all_efficiency_cores(b: SysfsBuilder) -> None:
-    flat(b)
-    b.file("sys/devices/cpu_core/cpus", "0-1\n")
-    b.file("sys/devices/cpu_atom/cpus", "2-7\n")
-    b.cache(3, "0-5", level=3, size="24M")
-    b.cache(2, "6", level=2, size="2M")
-    assert [kind.name for kind in read(b).kinds or ()] == ["performance", "efficiency"]
-    b.cache(2, "7", level=2, size="2M")
-    assert [(kind.name, str(kind.cpus)) for kind in read(b).kinds or ()] == [
-        ("performance", "0-1"),
-        ("efficiency", "2-5"),
-        ("lowpower", "6-7"),
-    ]
-
-
-def test_capacities_of_some_cpus(b: SysfsBuilder) -> None:
-    flat(b, "0-3")
-    b.attribute("0-2", "cpu_capacity", 512)
-    assert read(b).capacities == {0: 512, 1: 512, 2: 512}
-    b.file(f"{CPU}/cpu0/cpu_capacity", "0\n")
-    b.file(f"{CPU}/cpu3/cpu_capacity", "1024\n")
-    assert read(b).capacities == {1: 512, 2: 512, 3: 1024}
-
-
-def test_one_model_is_one_kind_and_nothing_at_all_is_unknown(b: SysfsBuilder) -> None:
-    flat(b)
-    assert read(b).kinds is None
-    b.attribute("0-7", "regs/identification/midr_el1", "0x00000000410fd4f0")
-    assert read(b).kinds == ()
-
-
-def test_a_missing_midr_makes_kinds_unknown_whatever_the_clocks(b: SysfsBuilder) -> None:
-    flat(b)
-    b.attribute("0-3", "regs/identification/midr_el1", "0x00000000410fd870")
-    b.attribute("4-6", "regs/identification/midr_el1", "0x00000000410fd850")
-    b.attribute("0-3", "cpu_capacity", 500)
-    b.attribute("4-7", "cpu_capacity", 1024)
-    partial = read(b)
-    assert partial.kinds is None
-    assert any("no MIDR for CPU 7" in note for note in notes(partial))
-
-
-def test_kinds_by_figure_name_the_figure(b: SysfsBuilder) -> None:
-    flat(b)
-    b.attribute("0-3", "cpufreq/cpuinfo_max_freq", 5_100_000)
-    b.attribute("4", "cpufreq/cpuinfo_max_freq", 3_300_000)
-    b.attribute("5-7", "cpufreq/cpuinfo_max_freq", 3_200_000)
-    kinds = read(b).kinds or ()
-    assert [(k.name, str(k.cpus), k.evidence, k.figure, k.value) for k in kinds] == [
-        ("performance", "0-3", "figure", "cpufreq/cpuinfo_max_freq", 5_100_000),
-        ("efficiency", "4-7", "figure", "cpufreq/cpuinfo_max_freq", 3_300_000),
-    ]
-    b.attribute("0-3", "cpufreq/cpuinfo_max_freq", 3_400_000)
-    assert read(b).kinds == ()
-
-
-def test_four_models_have_three_ranks(b: SysfsBuilder) -> None:
-    flat(b, "0-3")
-    for cpu, (part, capacity) in enumerate(
-        ((0xD46, 280), (0xD47, 700), (0xD4D, 760), (0xD4E, 1024))
-    ):
-        b.attribute(str(cpu), "regs/identification/midr_el1", f"0x{0x410F0000 | part << 4:016x}")
-        b.attribute(str(cpu), "cpu_capacity", capacity)
-    kinds = read(b).kinds or ()
-    assert [(k.name, str(k.cpus), k.model) for k in kinds] == [
-        ("performance", "3", "Cortex-X3"),
-        ("efficiency", "2", "Cortex-A715"),
-        ("lowpower", "1", "Cortex-A710"),
-        ("lowpower", "0", "Cortex-A510"),
-    ]
-    spec = collect(b.root, name="n", live=False).spec
-    assert [(row.name, str(row.cpus)) for row in spec.kinds][-1] == ("lowpower", "0-1")
-
-
-@pytest.mark.parametrize(
-    ("midr", "name"),
-    [
-        (0x410FD871, "Cortex-A725"),
-        (0x410FD851, "Cortex-X925"),
-        (0x413FD0C1, "Neoverse-N1"),
-        (0x410FD4F0, "Neoverse-V2"),
-        (0xC00FAC30, "Ampere-1"),
-        (0x431F0AF1, "ThunderX2"),
-        (0x481FD010, "TaiShan-v110"),
-        (0x611F0230, "Firestorm-M1"),
-        (0x410FDFF0, "implementer 0x41 part 0xdff"),
-        (0x99000000, "implementer 0x99 part 0x000"),
-    ],
-)
-def test_names_of_arm_cores(midr: int, name: str) -> None:
-    """MIDRs as machines print them: implementer, variant, 0xf, part, revision."""
-    assert core_name(midr) == name
-
-
-def test_x86_has_no_midr_and_one_stanza_of_cpuinfo_is_enough(b: SysfsBuilder) -> None:
-    flat(b)
-    first = "processor\t: 0\nvendor_id\t: AuthenticAMD\nflags\t\t: fpu lm hypervisor\n"
-    b.file("proc/cpuinfo", f"{first}\nprocessor\t: 1\nvendor_id\t: Other\nflags\t: x\n\n")
-    b.attribute("0-7", "regs/identification/midr_el1", "0x410fd870")
-    partial = read(b)
-    assert partial.arch == "x86_64"
-    assert partial.kinds is None
-    assert partial.virtualization is not None
-    assert partial.virtualization.vm is True
 
 
 # --- devices -----------------------------------------------------------------------------------

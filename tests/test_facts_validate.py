@@ -109,7 +109,7 @@ CASES: list[tuple[str, str, Code, str, str]] = [
      "overrides.allowed (empty)"),
     ("  overrides:\n", "  overrides:\n    allowed: 6-7\n", codes.NOTHING_LEFT, "isolated: 6-7",
      "every usable CPU 6-7"),
-    ("reserved: 0-1, ", "", codes.STATIC_WITHOUT_RESERVED, "kubelet:", "no reserved CPUs"),
+    ("reserved: 0-1, ", "", codes.STATIC_WITHOUT_RESERVED, "kubelet:", "which CPUs it reserves"),
     ("- {id: nic0, cpus: 4-6}", "- {id: nic1, cpus: 4-6}", codes.UNKNOWN_OVERRIDE, "id: nic1",
      "overrides name nic1"),
     ("- {id: nic0, cpus: 4-6}", "- {id: nic0}", codes.UNKNOWN_OVERRIDE, "- {id: nic0}",

@@ -10,16 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from pydantic import TypeAdapter, ValidationError
-
 from compiler.commands.session import OK, fail
 from compiler.facts.daemonset.manifest import NAME, Options, manifest
-from compiler.model.base import LabelKey, LabelValue, Name
+from compiler.model.texts import is_label, is_name
 from compiler.report.cells import printable
 
-_NAMESPACE: Final[TypeAdapter[str]] = TypeAdapter(Name)
-_KEY: Final[TypeAdapter[str]] = TypeAdapter(LabelKey)
-_VALUE: Final[TypeAdapter[str]] = TypeAdapter(LabelValue)
 # Registry and path, tag, digest; what else there may be is the registry's business.
 _IMAGE: Final = re.compile(r"[a-z0-9][A-Za-z0-9._:/-]{0,254}(@sha256:[0-9a-f]{64})?")
 _DIRECTORY: Final = re.compile(r"(?:/[A-Za-z0-9_.@+-]{1,80}){1,16}")
@@ -42,14 +37,14 @@ def run(
     force: bool,
 ) -> int:
     """Print or write the manifest; return the exit code."""
-    if not _fits(_NAMESPACE, namespace):
+    if not is_name(namespace):
         return fail(f"--namespace {printable(namespace)!r} is not the name of a namespace")
     if not _IMAGE.fullmatch(image):
         return fail(f"--image {printable(image)!r} is not the name of an image")
     labels: dict[str, str] = {}
     for one in selector:
         key, equals, value = one.partition("=")
-        if not equals or not _fits(_KEY, key) or not _fits(_VALUE, value):
+        if not equals or not is_label(key, value):
             return fail(f"--selector {printable(one)!r} is not KEY=VALUE of a label")
         if labels.setdefault(key, value) != value:
             return fail(f"--selector {key} is given twice, as {labels[key]!r} and {value!r}")
@@ -80,14 +75,6 @@ def run(
         file=sys.stderr,
     )
     return OK
-
-
-def _fits(adapter: TypeAdapter[str], value: str) -> bool:
-    try:
-        adapter.validate_python(value)
-    except ValidationError:
-        return False
-    return True
 
 
 def _write(path: Path, text: str) -> None:

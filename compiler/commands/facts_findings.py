@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from compiler.codes import facts as codes
+from compiler.codes import sources as codes
 from compiler.commands.session import use_color
 from compiler.diagnostics import Code, Diagnostic, Related, Sink, Span
 from compiler.facts.decode import decode

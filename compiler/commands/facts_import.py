@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from compiler.codes import facts as codes
+from compiler.codes import sources as codes
 from compiler.commands.facts_findings import (
     STDIN,
     NodeFindings,
@@ -30,10 +30,10 @@ from compiler.commands.session import FINDINGS, OK, UsageError, fail
 from compiler.diagnostics import Sink, Span
 from compiler.facts.importing import NodeError, Source, UnclearNodesError, by_node, merge_node
 from compiler.facts.merge import Merged
-from compiler.facts.merge.name import is_node_name
 from compiler.facts.partial import ReadError, UnknownFormatError
 from compiler.facts.sniff import read_path
 from compiler.model.facts import Overrides
+from compiler.model.texts import is_node_name
 from compiler.words import counted
 
 _SUFFIXES = (".yaml", ".yml", ".json")

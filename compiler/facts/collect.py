@@ -15,12 +15,12 @@ from compiler.facts.gather.nvml import ask_nvml
 from compiler.facts.gather.tools import NVML, ToolOutput, ask_tools, read_outputs
 from compiler.facts.host import node_name, read_host
 from compiler.facts.merge import Merged, merge
-from compiler.facts.merge.name import is_node_name
 from compiler.facts.partial import Note, Partial, ReadError
 from compiler.facts.shown import shown
 from compiler.facts.table import FactsError
 from compiler.facts.tree import Tree
 from compiler.model.facts import NodeFacts
+from compiler.model.texts import is_node_name
 
 __all__ = ["FactsError", "Gathered", "collect", "from_sources", "gather"]
 

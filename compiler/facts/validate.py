@@ -15,6 +15,7 @@ from compiler.decode import Loaded
 from compiler.diagnostics import Related, Severity, Sink
 from compiler.facts.validate_devices import check_devices
 from compiler.model.facts import FactsSpec, Llc, NodeFacts, Numa
+from compiler.topology import reservation_unknown
 
 KUBELET_NODES: Final = 8
 """NUMA nodes that the kubelet's Topology Manager takes without ``max-allowable-numa-nodes``."""
@@ -203,13 +204,14 @@ def _usable(loaded: Loaded[NodeFacts], sink: Sink) -> None:
 
 
 def _kubelet(loaded: Loaded[NodeFacts], sink: Sink) -> None:
-    kubelet = loaded.model.spec.kubelet
-    if kubelet is not None and kubelet.policy == "static" and not kubelet.reserved:
+    if reservation_unknown(loaded.model.spec):
         sink.add(
             codes.STATIC_WITHOUT_RESERVED.at(
                 loaded.span("spec", "kubelet", "policy"),
-                "the kubelet's policy is static, but no reserved CPUs are given",
-                help="add kubelet.reserved: the kubelet's reservedSystemCPUs",
+                "the kubelet's policy is static, and which CPUs it reserves is not known: it may "
+                "give any other to a container, also those of a lane",
+                help="add kubelet.reserved, which reservedSystemCPUs or the kubelet's log says; or "
+                "write in overrides.allowed which CPUs are tierc's",
             )
         )
 

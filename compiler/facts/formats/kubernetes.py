@@ -10,11 +10,12 @@ from typing import Final
 
 from compiler.facts.formats.dra import read_slices
 from compiler.facts.formats.format import Format, Text
-from compiler.facts.formats.kubernetes_object import KubernetesObject, is_node_name, read_objects
+from compiler.facts.formats.kubernetes_object import KubernetesObject, read_objects
 from compiler.facts.formats.node_object import NODE_OF_FEATURE, read_feature, read_node
 from compiler.facts.formats.nrt import read_nrt
 from compiler.facts.partial import Note, Partial, ReadError
 from compiler.facts.shown import clean, shown
+from compiler.model.texts import is_node_name
 
 _Reader = Callable[[KubernetesObject, str, str], Partial]
 

@@ -7,21 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from pydantic import TypeAdapter, ValidationError
-
 from compiler.codes.reading import AMBIGUOUS_SCALAR, INVISIBLE_CHARACTER, MALFORMED_SUPPRESSION
 from compiler.diagnostics import Severity, Sink
 from compiler.facts.formats.format import Text
 from compiler.facts.partial import ReadError
 from compiler.facts.shown import shown
-from compiler.model.base import NodeName
 from compiler.source import Data, Document, parse_source
 
 # What a policy may not have, and the output of other programs may: the value is kept as a text.
 _TOLERATED: Final = frozenset(
     {AMBIGUOUS_SCALAR.id, INVISIBLE_CHARACTER.id, MALFORMED_SUPPRESSION.id}
 )
-_NODE_NAME: Final[TypeAdapter[str]] = TypeAdapter(NodeName)
 _INTEGER: Final = re.compile(r"-?[0-9]{1,15}", re.ASCII)
 _MILLI: Final = re.compile(r"([0-9]{1,15})m", re.ASCII)
 
@@ -94,15 +90,6 @@ def whole(value: Data) -> int | None:
         return int(value)
     match = _MILLI.fullmatch(value)
     return int(match[1]) // 1000 if match and int(match[1]) % 1000 == 0 else None
-
-
-def is_node_name(text: str) -> bool:
-    """Return whether a text can be the name of a node."""
-    try:
-        _NODE_NAME.validate_python(text)
-    except ValidationError:
-        return False
-    return True
 
 
 def read_objects(text: Text) -> tuple[KubernetesObject, ...]:

@@ -7,13 +7,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from pydantic import TypeAdapter, ValidationError
-
 from compiler.facts.formats.format import Format, Text
 from compiler.facts.formats.kubernetes_object import read_objects
 from compiler.facts.partial import Note, Partial, ReadError
 from compiler.facts.shown import shown
-from compiler.model.base import LabelKey, LabelValue
+from compiler.model.texts import is_label, is_label_key
 
 VOLATILE: Final = frozenset(
     {
@@ -30,8 +28,6 @@ Kept, every collection would differ from the one before, and no one selects node
 VOLATILE_PREFIX: Final = "nvidia.com/gpu.deploy."
 """The GPU operator's switches for its own pods; it flips them while it upgrades a driver."""
 
-_KEY: Final[TypeAdapter[str]] = TypeAdapter(LabelKey)
-_VALUE: Final[TypeAdapter[str]] = TypeAdapter(LabelValue)
 _MAX_SNIFFED: Final = 1024 * 1024
 _FIRST_ENTRY: Final = re.compile(r'\s*\{\s*"[^"\\]+"\s*:\s*"')
 
@@ -50,22 +46,14 @@ def kept_labels(
     for key, value in sorted(given.items()):
         if key in VOLATILE or key.startswith(VOLATILE_PREFIX):
             continue
-        if not _fits(_KEY, key):
+        if not is_label_key(key):
             notes.append(Note(f"{shown(key)} is no label key, left out", line(key)))
-        elif not isinstance(value, str) or not _fits(_VALUE, value):
+        elif not isinstance(value, str) or not is_label(key, value):
             what = shown(value) if isinstance(value, str) else "what it has"
             notes.append(Note(f"label {key}: {what} is no label value, left out", line(key)))
         else:
             kept[key] = value
     return kept, tuple(notes)
-
-
-def _fits(adapter: TypeAdapter[str], value: str) -> bool:
-    try:
-        adapter.validate_python(value)
-    except ValidationError:
-        return False
-    return True
 
 
 def _sniff(text: str) -> bool:
@@ -79,7 +67,7 @@ def _sniff(text: str) -> bool:
     return (
         isinstance(data, dict)
         and all(isinstance(value, str) for value in data.values())
-        and any("/" in key and _fits(_KEY, key) for key in data)
+        and any("/" in key and is_label_key(key) for key in data)
     )
 
 

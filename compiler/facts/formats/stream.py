@@ -24,9 +24,9 @@ from compiler.facts.files.archive import Limits, read_archive
 from compiler.facts.files.bundle import is_bundle
 from compiler.facts.files.stream import Stream
 from compiler.facts.formats.format import Format, Text
-from compiler.facts.formats.kubernetes_object import is_node_name
 from compiler.facts.partial import Note, Partial, ReadError
 from compiler.facts.shown import clean, shown
+from compiler.model.texts import is_node_name
 
 WIDTH: Final = 3000
 """Characters of DATA in every line but the last of an archive."""

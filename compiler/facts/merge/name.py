@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import Final
 
 from compiler.facts.partial import Partial, ReadError
 from compiler.facts.shown import shown
-
-_NAME: Final = re.compile(
-    r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*"
-)
-_MAX_NAME: Final = 253
-
-
-def is_node_name(text: str) -> bool:
-    """Return whether Kubernetes accepts a text as a node's name."""
-    return len(text) <= _MAX_NAME and _NAME.fullmatch(text) is not None
+from compiler.model.texts import is_node_name
 
 
 def node_name(partials: Sequence[Partial], given: str | None) -> str:

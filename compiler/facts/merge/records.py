@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
-
 from compiler.facts.merge.log import Log
 from compiler.facts.merge.order import choose
 from compiler.facts.partial import Partial
 from compiler.facts.shown import shown
-from compiler.model.base import LabelKey, LabelValue, Model
+from compiler.model.base import Model
 from compiler.model.facts import Kernel, Kubelet, Virtualization
+from compiler.model.texts import is_label
 
 M = TypeVar("M", bound=Model)
-_KEY: TypeAdapter[str] = TypeAdapter(LabelKey)
-_VALUE: TypeAdapter[str] = TypeAdapter(LabelValue)
 
 
 def merge_kernel(log: Log, partials: Sequence[Partial]) -> Kernel:
@@ -76,8 +73,8 @@ def merge_labels(log: Log, partials: Sequence[Partial]) -> dict[str, str]:
             return partial.labels.get(key)
 
         value = choose(log, partials, f"label {key}", get, family="labels")
-        try:
-            labels[_KEY.validate_python(key)] = _VALUE.validate_python(value)
-        except ValidationError:
+        if value is not None and is_label(key, value):
+            labels[key] = value
+        else:
             log.remark(f"label {shown(key)}: {shown(str(value))} is no Kubernetes label; left out")
     return labels
