@@ -16,7 +16,7 @@
  * as before.
  */
 #define TIERC_PIN
-#include "tierc_task.h"
+#include "tierc_take.h"
 
 /* How long queues of an earlier policy are looked at even if they are empty. */
 #define STALE_FOR (100 * MSEC)
@@ -101,12 +101,14 @@ int tierc_select_cpu(u64 *ctx)
 
 /*
  * Finds a CPU whose thread has to give way, and takes it off the list, so that the next that asks
- * gets another one.  Negative if there is none.
+ * gets another one: in the thread's domain, or if "beyond" wherever it may run.  Negative if there is
+ * none.
  */
-NOINLINE s32 find_victim(struct task_struct *p TRUSTED, s32 near, u64 cur)
+NOINLINE s32 find_victim(struct task_struct *p TRUSTED, s32 near, u64 cur, u32 beyond)
 {
 	struct task *t = task_of(p);
 	struct view *view = view_of(cur);
+	const struct cpumask *where;
 	struct bpf_cpumask *mask;
 	struct bpf_iter_num it;
 	s32 found = -1;
@@ -117,6 +119,7 @@ NOINLINE s32 find_victim(struct task_struct *p TRUSTED, s32 near, u64 cur)
 	mask = t->mask;
 	if (!mask)
 		return -1;
+	where = beyond ? &p->cpus_mask : cast_mask(mask);
 	bpf_iter_num_new(&it, 0, MAX_TIERS);
 	while ((next = bpf_iter_num_next(&it))) {
 		u32 tier = MAX_TIERS - 1 - *next, cpu;
@@ -130,9 +133,9 @@ NOINLINE s32 find_victim(struct task_struct *p TRUSTED, s32 near, u64 cur)
 		if (!running)
 			continue;
 		cpu = near;
-		if (!bpf_cpumask_test_cpu(cpu, cast_mask(mask)) ||
+		if (!bpf_cpumask_test_cpu(cpu, where) ||
 		    !bpf_cpumask_test_cpu(cpu, cast_mask(running)))
-			cpu = bpf_cpumask_any_and_distribute(cast_mask(mask), cast_mask(running));
+			cpu = bpf_cpumask_any_and_distribute(where, cast_mask(running));
 		if (cpu < scx_bpf_nr_cpu_ids() && bpf_cpumask_test_and_clear_cpu(cpu, running)) {
 			found = cpu;
 			break;
@@ -159,6 +162,19 @@ INLINE _Bool overtakes(struct task *t, s32 number)
 		return 1;
 	cpu->asked = 1;
 	return 0;
+}
+
+/*
+ * A CPU that was asked to give way for one thread is on no list until that one runs.  Whoever wants it
+ * in between is remembered, so that it is looked at then who comes first.
+ */
+INLINE void remember(u32 tier, s32 near)
+{
+	struct cpu *cpu = cpu_of(near);
+	u32 *bits = cpu ? unmet_of(cpu->shard) : NULL, bit = 1U << (tier & 31);
+
+	if (bits && !(READ_ONCE(*bits) & bit))
+		__sync_fetch_and_or(bits, bit);
 }
 
 #define KICK_SHIFT 32
@@ -189,11 +205,16 @@ NOINLINE u64 find_cpu(struct task_struct *p TRUSTED, s32 near, u64 cur, u64 flag
 	if (cpu >= 0)
 		return SCX_KICK_IDLE << KICK_SHIFT | (u32)cpu;
 	if (t->flags & TIERC_BAND_PREEMPT)
-		cpu = find_victim(p, near, cur);
+		cpu = find_victim(p, near, cur, 0);
+	if (cpu < 0 && t->flags & TIERC_BAND_PREEMPT && t->flags & TIERC_BAND_SOFT)
+		cpu = find_victim(p, near, cur, 1);
 	if (cpu < 0 && flags & SCX_ENQ_WAKEUP && overtakes(t, near))
 		cpu = near;
-	if (cpu < 0)
+	if (cpu < 0) {
+		if (t->flags & TIERC_BAND_PREEMPT)
+			remember(t->tier, near);
 		return NO_CPU;
+	}
 	stat = stat_of(t->band, generation_of(cur));
 	if (stat)
 		stat->preempts++;
@@ -204,6 +225,12 @@ INLINE void tell_cpu(u64 found)
 {
 	if (found != NO_CPU)
 		scx_bpf_kick_cpu((u32)found, found >> KICK_SHIFT);
+}
+
+/* Whether a thread does the kernel's own work for one CPU, and no rule speaks of it. */
+INLINE _Bool is_cpu_work(struct task_struct *p, struct task *t)
+{
+	return p->flags & PF_KTHREAD && p->nr_cpus_allowed == 1 && t->rule == TIERC_NO_RULE;
 }
 
 SEC("struct_ops/tierc_enqueue")
@@ -227,8 +254,7 @@ int tierc_enqueue(u64 *ctx)
 	t->queued_at = time_ns();
 	place(p, t, !!(flags & SCX_ENQ_WAKEUP));
 
-	/* The kernel's own work for one CPU, unless a rule speaks of it. */
-	if (p->flags & PF_KTHREAD && p->nr_cpus_allowed == 1 && t->rule == TIERC_NO_RULE) {
+	if (is_cpu_work(p, t)) {
 		dsq_insert(p, SCX_DSQ_LOCAL, t->slice, flags | SCX_ENQ_PREEMPT);
 		return 0;
 	}
@@ -358,69 +384,6 @@ NOINLINE int move_stale(u32 slot, u64 cur)
 	return 0;
 }
 
-/* How far the first thread that waits in a DSQ is behind a virtual time; 0 if none waits. */
-NOINLINE s64 first_behind(u64 dsq, u64 vtime)
-{
-	struct bpf_iter_scx_dsq it;
-	struct task_struct *p;
-	s64 behind = 0;
-
-	if (!bpf_iter_scx_dsq_new(&it, dsq, 0)) {
-		p = bpf_iter_scx_dsq_next(&it);
-		if (p)
-			behind = vtime - p->scx.dsq_vtime;
-	}
-	bpf_iter_scx_dsq_destroy(&it);
-	return behind;
-}
-
-/* Whether the thread that has just run goes on before those of its tier that wait. */
-NOINLINE int goes_on(struct task_struct *prev TRUSTED, u32 number, u64 lanes, u64 cur)
-{
-	struct task *t = task_of(prev);
-	struct cpu *cpu = cpu_of(number);
-	u32 queue;
-	u64 ran;
-
-	if (!t || !cpu)
-		return 0;
-	ran = (time_ns() - cpu->charged_at) * 100 / weight_of(prev, t);
-	queue = pick_queue(t->tier, cpu->shard, lanes, VIEW_OF(cur), 1);
-	if (queue == QUEUES)
-		return 1;
-	if (queue != t->queue || !cpu->charged_at)
-		return 0;
-	return first_behind(dsq_of(queue, cpu->shard), t->vtime + ran + more_burst(t, ran)) < 0;
-}
-
-/* Takes a thread for a CPU from one of the tiers that have saved enough to run. */
-NOINLINE int take_owed(u32 number, u64 cur, u64 lanes)
-{
-	u32 owed = owed_tiers(number, cur, lanes), taken = 0;
-	struct view *view = view_of(cur);
-	struct cpu *cpu = cpu_of(number);
-	struct bpf_iter_num it;
-
-	if (!owed || !view || !cpu)
-		return 0;
-	bpf_iter_num_new(&it, 0, MAX_TIERS);
-	while (bpf_iter_num_next(&it)) {
-		u32 tier = tierc_lowest_bit(owed);
-
-		if (!owed || tier >= MAX_TIERS)
-			break;
-		owed &= owed - 1;
-		if (take(tier, number, lanes & view->hard_in_tier[tier], VIEW_OF(cur))) {
-			cpu->grant = 1;
-			count(TIERC_COUNT_FLOORS);
-			taken = 1;
-			break;
-		}
-	}
-	bpf_iter_num_destroy(&it);
-	return taken;
-}
-
 /* Whether a thread is outside its soft domain although a CPU there idles. */
 NOINLINE int is_away(struct task_struct *p TRUSTED, u32 number)
 {
@@ -439,6 +402,28 @@ NOINLINE int is_away(struct task_struct *p TRUSTED, u32 number)
 	away = bpf_cpumask_intersects(cast_mask(mask), idle);
 	scx_bpf_put_idle_cpumask(idle);
 	return away;
+}
+
+/* Lists a CPU under the tier it runs; one that runs on a floor is under none. */
+INLINE void list_victim(struct cpu *cpu, u32 number, u32 tier, _Bool listed)
+{
+	struct bpf_cpumask *running = victims_of(cpu->tier);
+
+	if (running && (cpu->tier != tier || !listed) &&
+	    bpf_cpumask_test_cpu(number, cast_mask(running)))
+		bpf_cpumask_clear_cpu(number, running);
+	cpu->tier = tier;
+	running = victims_of(tier);
+	if (running && listed && !bpf_cpumask_test_cpu(number, cast_mask(running)))
+		bpf_cpumask_set_cpu(number, running);
+}
+
+/* Lets the thread that has just run go on: nobody who waits comes first, so it is on no floor. */
+INLINE void keep(struct task_struct *prev, struct task *t, struct cpu *cpu, u32 number)
+{
+	cpu->granted = 0;
+	list_victim(cpu, number, t->tier, 1);
+	set_slice(prev, t->slice);
 }
 
 SEC("struct_ops/tierc_dispatch")
@@ -473,7 +458,7 @@ int tierc_dispatch(u64 *ctx)
 			}
 		}
 	}
-	if (take_owed(number, cur, lanes))
+	if (take_starving(number, cur, lanes) || take_owed(number, cur, lanes))
 		return 0;
 	bpf_iter_num_new(&it, 0, MAX_TIERS);
 	while (bpf_iter_num_next(&it)) {
@@ -484,15 +469,21 @@ int tierc_dispatch(u64 *ctx)
 			break;
 		tiers &= tiers - 1;
 		own = lanes & view->hard_in_tier[tier];
-		if (tier == best && t && prev && goes_on(prev, number, own, cur)) {
-			set_slice(prev, t->slice);
-			break;
+		if (tier == best && t && prev) {
+			u64 next = goes_on(prev, number, own, cur);
+
+			if (next == GOES_ON) {
+				keep(prev, t, cpu, number);
+				break;
+			}
+			if (next && take_from(next, cpu))
+				break;
 		}
 		if (take(tier, number, own, VIEW_OF(cur)))
 			break;
 		if (tier == best && t && prev) {
 			/* Whoever waits may not run here. */
-			set_slice(prev, t->slice);
+			keep(prev, t, cpu, number);
 			break;
 		}
 	}
@@ -502,27 +493,13 @@ int tierc_dispatch(u64 *ctx)
 
 /* --- Running -------------------------------------------------------------------------------- */
 
-/* Lists a CPU under the tier it runs; one that runs on a floor is under none. */
-INLINE void list_victim(struct cpu *cpu, u32 number, u32 tier, _Bool listed)
-{
-	struct bpf_cpumask *running = victims_of(cpu->tier);
-
-	if (running && (cpu->tier != tier || !listed) &&
-	    bpf_cpumask_test_cpu(number, cast_mask(running)))
-		bpf_cpumask_clear_cpu(number, running);
-	cpu->tier = tier;
-	running = victims_of(tier);
-	if (running && listed && !bpf_cpumask_test_cpu(number, cast_mask(running)))
-		bpf_cpumask_set_cpu(number, running);
-}
-
 SEC("struct_ops/tierc_running")
 int tierc_running(u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
 	u64 cur = READ_ONCE(current), now = time_ns(), waited, start, *clock;
 	struct task *t = task_of(p);
-	u32 number = this_cpu(), queue;
+	u32 number = this_cpu(), queue, better, *bits;
 	struct cpu *cpu = cpu_of(number);
 	struct tierc_stat *stat;
 
@@ -564,6 +541,14 @@ int tierc_running(u64 *ctx)
 		 */
 		t->sent_back = cur;
 		scx_bpf_kick_cpu(number, SCX_KICK_PREEMPT);
+	} else if (!is_cpu_work(p, t)) {
+		bits = unmet_of(cpu->shard);
+		better = bits ? READ_ONCE(*bits) & ((1U << (t->tier & 31)) - 1) : 0;
+		if (better && who_waits(number, better, cur)) {
+			/* Once: those who wait may be allowed on other CPUs only. */
+			__sync_fetch_and_and(bits, ~better);
+			scx_bpf_kick_cpu(number, SCX_KICK_PREEMPT);
+		}
 	}
 	return 0;
 }
@@ -615,12 +600,11 @@ SEC("struct_ops/tierc_tick")
 int tierc_tick(u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
-	u64 cur = policy(), lanes;
+	u64 cur = policy();
 	struct task *t = task_of(p);
-	u32 number = this_cpu(), better;
+	u32 number = this_cpu(), better, *bits;
 	struct cpu *cpu = cpu_of(number);
 	struct view *view = view_of(cur);
-	struct bpf_iter_num it;
 
 	if (!t || !cpu || !view)
 		return 0;
@@ -637,21 +621,14 @@ int tierc_tick(u64 *ctx)
 		return 0;
 	}
 	/* Better work that waits here although nobody was asked to give way. */
-	lanes = lanes_of(number, cur);
 	better = view->preempting & ((1U << (t->tier & 31)) - 1);
-	bpf_iter_num_new(&it, 0, MAX_TIERS);
-	while (bpf_iter_num_next(&it)) {
-		u32 tier = tierc_lowest_bit(better);
-
-		if (!better || tier >= MAX_TIERS)
-			break;
-		better &= better - 1;
-		if (waiting(tier, cpu->shard, lanes, view, cur)) {
-			set_slice(p, 0);
-			break;
-		}
+	if (who_waits(number, better, cur)) {
+		set_slice(p, 0);
+	} else {
+		bits = unmet_of(cpu->shard);
+		if (bits && READ_ONCE(*bits) & better)
+			__sync_fetch_and_and(bits, ~better);
 	}
-	bpf_iter_num_destroy(&it);
 	if (READ_ONCE(stale_tiers))
 		clear_stale_tiers();
 	return 0;
@@ -729,7 +706,11 @@ INLINE u32 lowest_of(u32 number, u32 cpus_in_all)
 	return number;
 }
 
-/* Numbers the last-level caches by their lowest CPU and shares them out to the shards. */
+/*
+ * Numbers the last-level caches by their lowest CPU and shares them out to the shards, once: what waits
+ * in a shard stays there, and the kernel says of a CPU that is offline that it has a cache of its own.
+ * One that comes later is counted to the cache of the one before it.
+ */
 NOINLINE int share_out(void)
 {
 	u32 cpus_in_all = scx_bpf_nr_cpu_ids();
@@ -745,6 +726,8 @@ NOINLINE int share_out(void)
 		if (number >= cpus_in_all || !cpu)
 			break;
 		lowest = lowest_of(number, cpus_in_all);
+		if (!cpu->usable && number)
+			lowest = number - 1;
 		first = cpu_of(lowest);
 		if (lowest != number && first) {
 			cpu->llc = first->llc;
@@ -755,7 +738,6 @@ NOINLINE int share_out(void)
 	}
 	bpf_iter_num_destroy(&it);
 	shards = llcs < MAX_SHARDS ? llcs : MAX_SHARDS;
-	__builtin_memset(shard_cpus, 0, sizeof(shard_cpus));
 	bpf_iter_num_new(&it, 0, TIERC_MAX_CPUS);
 	while ((next = bpf_iter_num_next(&it))) {
 		u32 number = *next, shard, all = READ_ONCE(llcs);
@@ -769,33 +751,45 @@ NOINLINE int share_out(void)
 			shard = MAX_SHARDS - 1;
 		cpu->shard = shard;
 		if (cpu->usable)
-			shard_cpus[shard]++;
+			count_cpu(shard, 1);
 	}
 	bpf_iter_num_destroy(&it);
 	return 0;
 }
 
 /* Takes note of a CPU that has come or is about to go. */
-static NOINLINE void set_usable(u32 number, _Bool usable)
+static NOINLINE void set_usable(u32 number, _Bool is)
 {
 	struct cpu *cpu = cpu_of(number);
+	u64 bit = 1ULL << (number & 63);
 	struct bpf_cpumask *mask;
+	u32 word = number / 64;
 
-	if (!cpu)
+	OPAQUE(word);
+	if (!cpu || word >= TIERC_MAX_CPUS / 64)
 		return;
-	cpu->usable = usable;
+	cpu->usable = is;
 	bpf_rcu_read_lock();
-	mask = global_mask(MASK_USABLE);
-	if (mask && usable)
+	mask = usable_mask();
+	if (mask && is)
 		bpf_cpumask_set_cpu(number, mask);
 	else if (mask)
 		bpf_cpumask_clear_cpu(number, mask);
 	bpf_rcu_read_unlock();
+	if (is)
+		__sync_fetch_and_or(&usable_cpus[word], bit);
+	else
+		__sync_fetch_and_and(&usable_cpus[word], ~bit);
+	__sync_fetch_and_add(&usable_changes, 1);
 }
 
-INLINE void topology_changed(void)
+INLINE void topology_changed(u32 number, _Bool is)
 {
-	share_out();
+	struct cpu *cpu = cpu_of(number);
+
+	if (cpu && !cpu->usable == is)
+		count_cpu(cpu->shard, is ? 1 : -1);
+	set_usable(number, is);
 	find_orphans(0);
 	find_orphans(1);
 	__sync_fetch_and_add(&current, NEXT_COUNT);
@@ -805,16 +799,14 @@ INLINE void topology_changed(void)
 SEC("struct_ops.s/tierc_cpu_online")
 int tierc_cpu_online(u64 *ctx)
 {
-	set_usable((u32)ctx[0], 1);
-	topology_changed();
+	topology_changed((u32)ctx[0], 1);
 	return 0;
 }
 
 SEC("struct_ops.s/tierc_cpu_offline")
 int tierc_cpu_offline(u64 *ctx)
 {
-	set_usable((u32)ctx[0], 0);
-	topology_changed();
+	topology_changed((u32)ctx[0], 0);
 	return 0;
 }
 
@@ -840,14 +832,14 @@ static NOINLINE int make_masks(void)
 	struct bpf_iter_num it;
 	int *next, failed = 0;
 
-	bpf_iter_num_new(&it, 0, MAX_TIERS + MASKS);
+	bpf_iter_num_new(&it, 0, MAX_TIERS + 1);
 	while ((next = bpf_iter_num_next(&it))) {
-		u32 number = *next, index = number - MAX_TIERS;
+		u32 number = *next, zero = 0;
 
 		if (number < MAX_TIERS)
 			failed = new_mask(map_lookup(&victims, &number));
 		else
-			failed = new_mask(map_lookup(&masks, &index));
+			failed = new_mask(map_lookup(&usable, &zero));
 		if (failed)
 			break;
 	}

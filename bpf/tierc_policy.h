@@ -52,15 +52,16 @@ struct mask_holder {
 	struct bpf_cpumask KPTR *mask;
 };
 
-/* CPUs that are online and not about to go, and one to work with. */
-enum { MASK_USABLE, MASK_SCRATCH, MASKS };
-
+/* CPUs that are online and not about to go. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MASKS);
+	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct mask_holder);
-} masks SEC(".maps");
+} usable SEC(".maps");
+
+u64 usable_cpus[TIERC_MAX_CPUS / 64];	/* the same, as a band has its CPUs */
+u32 usable_changes;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -107,9 +108,10 @@ INLINE struct tierc_band *band_of(u32 view, u32 band)
 	return map_lookup(&view_bands, &index);
 }
 
-INLINE struct bpf_cpumask *global_mask(u32 which)
+INLINE struct bpf_cpumask *usable_mask(void)
 {
-	struct mask_holder *holder = map_lookup(&masks, &which);
+	u32 zero = 0;
+	struct mask_holder *holder = map_lookup(&usable, &zero);
 
 	return holder ? holder->mask : NULL;
 }
@@ -147,34 +149,34 @@ INLINE void fill_mask(struct bpf_cpumask *mask, struct tierc_band *band)
 NOINLINE int find_orphans(u32 index)
 {
 	struct view *view = map_lookup(&views, &index);
-	struct bpf_cpumask *usable, *scratch;
 	struct bpf_iter_num it;
-	u64 orphans = 0;
+	u64 orphans, before;
 	int *next;
 
 	if (!view)
 		return 0;
-	bpf_rcu_read_lock(); /* for callers that may sleep */
-	usable = global_mask(MASK_USABLE);
-	scratch = global_mask(MASK_SCRATCH);
-	if (!usable || !scratch) {
-		bpf_rcu_read_unlock();
-		return 0;
-	}
-	bpf_iter_num_new(&it, 0, TIERC_MAX_BANDS);
-	while ((next = bpf_iter_num_next(&it))) {
-		u32 number = *next;
-		struct tierc_band *band = band_of(index, number);
+	/* A CPU may come or go meanwhile, and both look: the last to write has seen all. */
+	for (int turn = 0; turn < 3; turn++) {
+		before = READ_ONCE(usable_changes);
+		orphans = 0;
+		bpf_iter_num_new(&it, 0, TIERC_MAX_BANDS);
+		while ((next = bpf_iter_num_next(&it))) {
+			u32 number = *next;
+			struct tierc_band *band = band_of(index, number);
+			u64 common = 0;
 
-		if (!band || !(view->hard & 1ULL << (number & 63)))
-			continue;
-		fill_mask(scratch, band);
-		if (!bpf_cpumask_intersects(cast_mask(scratch), cast_mask(usable)))
-			orphans |= 1ULL << (number & 63);
+			if (!band || !(view->hard & 1ULL << (number & 63)))
+				continue;
+			for (int word = 0; word < TIERC_MAX_CPUS / 64; word++)
+				common |= band->cpus[word] & READ_ONCE(usable_cpus[word]);
+			if (!common)
+				orphans |= 1ULL << (number & 63);
+		}
+		bpf_iter_num_destroy(&it);
+		WRITE_ONCE(view->orphans, orphans);
+		if (READ_ONCE(usable_changes) == before)
+			break;
 	}
-	bpf_iter_num_destroy(&it);
-	bpf_rcu_read_unlock();
-	view->orphans = orphans;
 	return 0;
 }
 
@@ -203,6 +205,9 @@ INLINE void take_band(struct view *view, u32 number, struct tierc_band *to,
 		view->floors[tier] = to->floor < 1000 ? to->floor : 1000;
 }
 
+/* tierc_queues.h: queues of bands begin anew with another seed. */
+int forget_served(u32 slot);
+
 /* Makes the view of a slot from its seed.  Returns whether there is one. */
 NOINLINE int make_view(u32 slot, u32 generation)
 {
@@ -217,6 +222,7 @@ NOINLINE int make_view(u32 slot, u32 generation)
 	    head->default_band >= head->n_bands)
 		return 0;
 	__builtin_memset(view, 0, sizeof(*view));
+	forget_served(slot);
 	view->n_bands = head->n_bands;
 	view->generation = generation;
 	bpf_iter_num_new(&it, 0, TIERC_MAX_BANDS);

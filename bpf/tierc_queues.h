@@ -40,7 +40,10 @@ struct cpu {
 	u32 usable;
 	u32 llc;
 	u32 asked;	/* a thread of its queue has woken and did not preempt it */
+	u32 looked;	/* the other shard that was looked at last */
+	u32 searched;	/* the shard that was last searched for threads that starve */
 	u32 reserved;
+	u64 searched_at;
 };
 
 struct {
@@ -59,8 +62,8 @@ struct {
 } clocks SEC(".maps");
 
 /*
- * What each shard of each queue got, for one thread: queues of one tier take turns by it.
- * Index: queue * MAX_SHARDS + shard.
+ * What each shard of each queue got, for one thread, as its weight counts it: queues of one tier take
+ * turns by it.  Index: queue * MAX_SHARDS + shard.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -68,6 +71,14 @@ struct {
 	__type(key, u32);
 	__type(value, u64);
 } served SEC(".maps");
+
+/* How far the queues of a tier have come in that: see turn_over().  Index: tier * MAX_SHARDS + shard. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_TIERS * MAX_SHARDS);
+	__type(key, u32);
+	__type(value, u64);
+} turns SEC(".maps");
 
 struct saving {
 	u64 at;	/* up to when it is accounted */
@@ -92,6 +103,8 @@ struct {
 
 u32 shards = 1;
 u32 shard_cpus[MAX_SHARDS];	/* usable CPUs of each */
+/* Tiers of threads that wait in each because nobody was found who had to give way, as bits. */
+u32 unmet[MAX_SHARDS];
 
 INLINE struct cpu *cpu_of(u32 cpu)
 {
@@ -124,6 +137,19 @@ INLINE u32 cpus_of_shard(u32 shard)
 	return n ? n : 1;
 }
 
+INLINE void count_cpu(u32 shard, s32 more)
+{
+	OPAQUE(shard);
+	if (shard < MAX_SHARDS)
+		__sync_fetch_and_add(&shard_cpus[shard], more);
+}
+
+INLINE u32 *unmet_of(u32 shard)
+{
+	OPAQUE(shard);
+	return shard < MAX_SHARDS ? &unmet[shard] : NULL;
+}
+
 INLINE u64 *served_of(u32 queue, u32 shard)
 {
 	u32 index = queue * MAX_SHARDS + shard;
@@ -131,11 +157,50 @@ INLINE u64 *served_of(u32 queue, u32 shard)
 	return map_lookup(&served, &index);
 }
 
+/*
+ * Accounts what a queue got in a shard.  One that had nobody there for a while comes before the
+ * others by "lag" only, not by all that they got meanwhile.
+ */
+INLINE void turn_over(u32 queue, u32 tier, u32 shard, u64 passed, u64 lag)
+{
+	u32 index = tier * MAX_SHARDS + shard;
+	u64 *got = served_of(queue, shard), *turn = map_lookup(&turns, &index), before;
+
+	if (!got || !turn)
+		return;
+	before = READ_ONCE(*got);
+	if ((s64)(*turn - lag - before) > 0) {
+		before = *turn - lag;
+		WRITE_ONCE(*got, before);
+	} else if ((s64)(before - *turn) > 0) {
+		WRITE_ONCE(*turn, before);
+	}
+	__sync_fetch_and_add(got, passed);
+}
+
 INLINE struct saving *saving_of(u32 tier, u32 shard)
 {
 	u32 index = tier * MAX_SHARDS + shard;
 
 	return map_lookup(&savings, &index);
+}
+
+/* The same band may have had another tier before: then what it got says nothing. */
+NOINLINE int forget_served(u32 slot)
+{
+	struct bpf_iter_num it;
+	int *next;
+
+	bpf_iter_num_new(&it, 0, TIERC_MAX_BANDS * MAX_SHARDS);
+	while ((next = bpf_iter_num_next(&it))) {
+		u32 index = queue_of_band(slot, 0) * MAX_SHARDS + *next;
+		u64 *got = map_lookup(&served, &index);
+
+		if (got)
+			WRITE_ONCE(*got, 0);
+	}
+	bpf_iter_num_destroy(&it);
+	return 0;
 }
 
 /* The hard bands that a CPU may take from, kept in its record. */
@@ -171,30 +236,24 @@ NOINLINE u64 lanes_of(u32 number, u64 cur)
 
 /*
  * Of the queues that have threads in a shard, the one that got least there: the queue of a tier,
- * if "own" is set, and those of the bands of "lanes".  QUEUES if none has any.  In the upper half,
- * how many threads it has.
+ * if "own" is set, and those of the bands of "lanes".  QUEUES if none has any.
  */
-NOINLINE u64 pick_queue(u32 tier, u32 shard, u64 lanes, u32 view, u32 own)
+NOINLINE u32 pick_queue(u32 tier, u32 shard, u64 lanes, u32 view, u32 own)
 {
 	u32 best = QUEUES;
 	u64 least = 0, *got;
 	struct bpf_iter_num it;
-	s32 queued = 0, many = 0;
 
 	if (tier >= MAX_TIERS || shard >= MAX_SHARDS)
 		return QUEUES;
-	if (own) {
-		queued = scx_bpf_dsq_nr_queued(dsq_of(tier, shard));
-		if (queued > 0) {
-			got = served_of(tier, shard);
-			if (got)
-				least = *got;
-			best = tier;
-			many = queued;
-		}
+	if (own && scx_bpf_dsq_nr_queued(dsq_of(tier, shard)) > 0) {
+		got = served_of(tier, shard);
+		if (got)
+			least = *got;
+		best = tier;
 	}
 	if (!lanes)
-		return (u64)many << 32 | best;
+		return best;
 	bpf_iter_num_new(&it, 0, TIERC_MAX_BANDS);
 	while (bpf_iter_num_next(&it)) {
 		u32 queue;
@@ -203,18 +262,16 @@ NOINLINE u64 pick_queue(u32 tier, u32 shard, u64 lanes, u32 view, u32 own)
 			break;
 		queue = queue_of_band(view, tierc_lowest_bit(lanes));
 		lanes &= lanes - 1;
-		queued = scx_bpf_dsq_nr_queued(dsq_of(queue, shard));
-		if (queued <= 0)
+		if (scx_bpf_dsq_nr_queued(dsq_of(queue, shard)) <= 0)
 			continue;
 		got = served_of(queue, shard);
 		if (got && (best == QUEUES || (s64)(*got - least) < 0)) {
 			best = queue;
 			least = *got;
-			many = queued;
 		}
 	}
 	bpf_iter_num_destroy(&it);
-	return (u64)many << 32 | best;
+	return best;
 }
 
 /* Whether a tier has threads that a CPU may take, in its own shard. */
@@ -223,51 +280,34 @@ INLINE _Bool waiting(u32 tier, u32 shard, u64 lanes, struct view *view, u64 cur)
 	OPAQUE(tier);
 	if (tier >= MAX_TIERS)
 		return 0;
-	return (u32)pick_queue(tier, shard, lanes & view->hard_in_tier[tier], VIEW_OF(cur), 1) !=
-	       QUEUES;
+	return pick_queue(tier, shard, lanes & view->hard_in_tier[tier], VIEW_OF(cur), 1) != QUEUES;
 }
 
-/*
- * Takes a thread for a CPU from the queue of a tier or of the bands of "lanes": from its own shard,
- * then from the others.
- */
-NOINLINE int take(u32 tier, u32 number, u64 lanes, u32 view)
+/* Which of some tiers, as bits, has threads that a CPU may take in its own shard; 0 if none has. */
+NOINLINE u32 who_waits(u32 number, u32 tiers, u64 cur)
 {
+	struct view *view = view_of(cur);
+	u64 lanes = lanes_of(number, cur);
 	struct cpu *cpu = cpu_of(number);
 	struct bpf_iter_num it;
-	u32 n = shards, shard, left, own = 1, taken = 0;
-	u64 open = lanes;
+	u32 found = 0;
 
-	if (!cpu || !n)
+	if (!view || !cpu)
 		return 0;
-	shard = cpu->shard;
-	left = n;
-	bpf_iter_num_new(&it, 0, MAX_SHARDS + 2 * TIERC_MAX_BANDS);
+	bpf_iter_num_new(&it, 0, MAX_TIERS);
 	while (bpf_iter_num_next(&it)) {
-		u64 picked = pick_queue(tier, shard, open, view, own);
-		u32 queue = picked;
+		u32 tier = tierc_lowest_bit(tiers);
 
-		if (queue >= QUEUES) {
-			if (!--left)
-				break;
-			shard = (shard + 1) % n;
-			open = lanes;
-			own = 1;
-			continue;
-		}
-		if (dsq_move_to_local(dsq_of(queue, shard))) {
-			cpu->next_share = picked >> 32;
-			taken = 1;
+		if (!tiers || tier >= MAX_TIERS)
+			break;
+		tiers &= tiers - 1;
+		if (waiting(tier, cpu->shard, lanes, view, cur)) {
+			found = 1U << tier;
 			break;
 		}
-		/* Those that wait there may not run here. */
-		if (queue < MAX_TIERS)
-			own = 0;
-		else
-			open &= ~(1ULL << ((queue - MAX_TIERS) & 63));
 	}
 	bpf_iter_num_destroy(&it);
-	return taken;
+	return found;
 }
 
 /*

@@ -157,7 +157,10 @@ INLINE u64 order_of(struct task *t)
 /* Brings a thread that will wait or run near the clock of its queue. */
 INLINE void place(struct task_struct *p, struct task *t, _Bool woken)
 {
-	t->vtime = clamp_ahead(t->vtime, clock_of(t->queue), LAG * t->ms, most_behind(p, t));
+	u64 most = most_behind(p, t);
+
+	/* One that was kept waiting, in a shard that is more crowded than others, has more to claim. */
+	t->vtime = clamp_ahead(t->vtime, clock_of(t->queue), woken ? LAG * t->ms : most, most);
 	if (woken)
 		t->burst = 0;
 }
@@ -270,7 +273,7 @@ NOINLINE int confine(struct task_struct *p TRUSTED, u32 view, u32 number)
 {
 	struct tierc_band *band = band_of(view, number);
 	struct task *t = task_of(p);
-	struct bpf_cpumask *mask, *usable = global_mask(MASK_USABLE);
+	struct bpf_cpumask *mask, *now = usable_mask();
 
 	if (!t)
 		return 0;
@@ -280,7 +283,7 @@ NOINLINE int confine(struct task_struct *p TRUSTED, u32 view, u32 number)
 	if (band && t->flags & (TIERC_BAND_HARD | TIERC_BAND_SOFT)) {
 		fill_mask(mask, band);
 		bpf_cpumask_and(mask, cast_mask(mask), &p->cpus_mask);
-		if (usable && bpf_cpumask_intersects(cast_mask(mask), cast_mask(usable)))
+		if (now && bpf_cpumask_intersects(cast_mask(mask), cast_mask(now)))
 			return 0;
 		if (t->flags & TIERC_BAND_HARD)
 			count(TIERC_COUNT_DISJOINT);
@@ -352,7 +355,7 @@ INLINE void charge(struct task_struct *p, struct task *t, struct cpu *cpu, u64 c
 {
 	struct view *view = view_of(cur);
 	struct tierc_stat *stat = stat_of(t->band, generation_of(cur));
-	u64 ran = now - cpu->charged_at, passed, *got, *clock;
+	u64 ran = now - cpu->charged_at, passed, *clock;
 	u32 tier = t->tier, queue = t->queue;
 
 	if (!cpu->charged_at || (s64)ran <= 0)
@@ -368,9 +371,9 @@ INLINE void charge(struct task_struct *p, struct task *t, struct cpu *cpu, u64 c
 		__sync_fetch_and_add(clock, ran / 256);
 	if (stat)
 		stat->run_ns += ran;
-	got = served_of(t->queue, cpu->shard);
-	if (got)
-		__sync_fetch_and_add(got, ran / (cpu->share ? cpu->share : 1));
+	/* No less than what another queue gets at a time, or they would take turns one to one. */
+	turn_over(queue, tier, cpu->shard, passed / (cpu->share ? cpu->share : 1),
+		  (t->slice + TICK) * 100 / weight_of(p, t));
 	OPAQUE(tier);
 	if (view && tier < MAX_TIERS)
 		spend(tier, cpu->shard, ran, view->floors[tier]);

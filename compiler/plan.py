@@ -235,6 +235,8 @@ class LeftOut(PlanModel):
     unit: str | None
     rules: tuple[int, ...]
     message: str
+    lane: str | None = None
+    """The lane, or the family of lanes, that it is about."""
 
 
 class NodePlan(PlanModel):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -204,10 +205,14 @@ def test_the_loads_compile(tmp_path: Path) -> None:
     for source in sorted((HERE / "payload").glob("*.c")):
         compile_load(source, tmp_path / source.stem)
     done = subprocess.run(
-        [tmp_path / "work", "hogs", "hog", "2", "0.1"], capture_output=True, text=True, check=True
+        [tmp_path / "decode", "step", "0.1"], capture_output=True, text=True, check=True
     )
-    assert done.stdout.startswith("hogs_cpu_ms=")
-    assert subprocess.run([tmp_path / "work"], capture_output=True, check=False).returncode == 2
+    steps = re.fullmatch(
+        r"steps_per_s=([\d.]+) p50_us=\d+ p99_us=\d+ max_us=\d+ cpu=\d+\n", done.stdout
+    )
+    assert steps is not None
+    assert 0 < float(steps[1]) <= 1000 / 2.3
+    assert subprocess.run([tmp_path / "decode"], capture_output=True, check=False).returncode == 2
 
 
 TEETH = """\

@@ -24,11 +24,14 @@ SETUP = Setup(
 )
 
 SAFE = """\
-LAB f half-loaded enabled 0000000000000000
-LAB f first-0 enabled 0000000000000000
-LAB f first-1 enabled 0000000000000000
-LAB f first-2 enabled 0000000000000000
-LAB f first-3 enabled 00000000aa000000
+LAB f first-register-pin 137 137 disabled \n\
+LAB f first-register-pins 137 137 disabled 0000000000000000
+LAB f first-register-attached 137 137 disabled 0000000000000000
+LAB f first-look 137 137 enabled 0000000000000000
+LAB f first-stage-fill 137 137 enabled 0000000000000000
+LAB f first-publish-half 137 137 enabled 0000000000000000
+LAB f first-flip 137 137 enabled 0000000000000000
+LAB f first-flipped 137 137 enabled 00000000aa000000
 LAB f attached 0 enabled 00000000aa000000
 LAB f nothing-before 13 00000000aa000000
 LAB f hogs 2:70,3:26
@@ -64,11 +67,19 @@ LAB f disabled 0 disabled 0
     ("old", "new"),
     [
         # A seed is in force although its loader was killed before it could publish one.
-        ("half-loaded enabled 0000000000000000", "half-loaded enabled 00000000aa000000"),
-        ("half-loaded enabled", "half-loaded disabled"),
-        ("first-1 enabled 00", "first-1 disabled 00"),
-        ("first-3 enabled 00000000aa000000", "first-3 enabled 01000000aa000000"),
-        ("LAB f first-2", "LAB first-2"),
+        (
+            "first-look 137 137 enabled 0000000000000000",
+            "first-look 137 137 enabled 00000000aa000000",
+        ),
+        ("first-look 137 137 enabled", "first-look 137 137 disabled"),
+        ("first-look 137 137 enabled 00", "first-look 137 137 enabled \nLAB f more 00"),
+        ("first-stage-fill 137 137", "first-stage-fill 0 none"),  # it was not at that point
+        ("first-publish-half 137 137", "first-publish-half 137 0"),
+        ("first-register-attached 137 137 disabled", "first-register-attached 137 137 enabled"),
+        ("pins 137 137 disabled 0000000000000000", "pins 137 137 disabled 00000000aa000000"),
+        ("first-flipped 137 137 enabled 00000000aa", "first-flipped 137 137 enabled 0000000000"),
+        ("first-flip 137 137 enabled 00000000000000", "first-flip 137 137 enabled 01000000ab0000"),
+        ("LAB f first-publish-half", "LAB first-publish-half"),
         ("attached 0 enabled", "attached 12 enabled"),
         ("attached 0 enabled 00000000aa", "attached 0 enabled 00000000ac"),
         ("nothing-before 13 00000000aa", "nothing-before 0 01000000ab"),

@@ -12,6 +12,7 @@ from compiler.artifact import Artifact, json_artifact, script_artifact, text_art
 from compiler.plan import NodePlan
 from targets.bpf.batch import flip_batch, publish_batch, stage_batch
 from targets.bpf.document import seed_document
+from targets.bpf.domains import lacks
 from targets.bpf.layout import SLOTS
 from targets.bpf.script import load_data, unload_data
 from targets.bpf.seed import build_seed
@@ -63,4 +64,6 @@ def emit(plan: NodePlan) -> list[Artifact]:
     return artifacts
 
 
-TARGET: Final = Target(name="bpf", modes=frozenset({"sched_ext"}), supports=SUPPORTS, emit=emit)
+TARGET: Final = Target(
+    name="bpf", modes=frozenset({"sched_ext"}), supports=SUPPORTS, emit=emit, lacks=lacks
+)

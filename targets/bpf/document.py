@@ -11,6 +11,7 @@ from typing import Final
 from compiler.cpuset import CpuSet
 from compiler.plan import NodePlan
 from targets.bpf.batch import PIN_DIR, STAGE_DIR
+from targets.bpf.domains import NAME
 from targets.bpf.layout import (
     ABI_FIELDS,
     BAND_FLAGS,
@@ -33,8 +34,8 @@ _KIND_NAMES: Final = {KIND_USER: "user", KIND_KERNEL: "kernel"}
 def seed_document(plan: NodePlan, seed: Seed) -> dict[str, object]:
     """Return the content of ``seed.json``.
 
-    ``rules`` and the unit names beside them come from the plan, everything under ``tables`` from
-    the seed's bytes.
+    ``rules``, the unit names beside them and ``leftOut``, what the seed does not say of the plan,
+    come from the plan, everything under ``tables`` from the seed's bytes.
     """
     return {
         "abi": {"fields": dict(ABI_FIELDS), "raw": pack_abi().hex()},
@@ -60,6 +61,7 @@ def seed_document(plan: NodePlan, seed: Seed) -> dict[str, object]:
             }
             for rule in plan.rules
         ],
+        "leftOut": [row.message for row in plan.left_out.get(NAME, ())],
         "tables": [_table(table, plan, seed) for table in TABLES],
     }
 

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from compiler.plan import NodePlan
+from targets.bpf.domains import NAME
 from targets.bpf.layout import SLOTS, TABLES, pack_abi, pack_active
 from targets.bpf.seed import Seed
 from targets.scripts import Own, fingerprint_data, left_out_data
-
-NAME: Final = "bpf"
 
 OWN: Final = Own(
     target=NAME,
     thing="map",
     what="a map",
     tools=(
-        *("awk", "bpftool", "cat", "cp", "dirname", "grep", "id", "ln", "mkdir", "mktemp", "mv"),
-        *("rm", "sed", "sha256sum", "sleep", "sort", "tail", "tr", "uname", "xargs"),
+        *("awk", "cat", "cp", "dirname", "grep", "id", "ln", "mkdir", "mktemp", "mv", "rm"),
+        *("sed", "sha256sum", "sleep", "sort", "tail", "tr", "uname", "xargs"),
     ),
     why_root="maps and the scheduler are root's to set",
     state_form=(),
     state_test="",
     cgroups=False,
 )
-"""What the parts that targets share say in these scripts."""
+"""What the parts that targets share say in load.sh.  It looks for bpftool itself, because under the
+kill switch it needs none."""
+
+OWN_UNLOAD: Final = replace(
+    OWN, tools=("cp", "dirname", "id", "ln", "mkdir", "mktemp", "mv", "rm", "sleep")
+)
+"""And in unload.sh, which works with the pins alone."""
 
 
 def load_data(plan: NodePlan, seed: Seed) -> dict[str, object]:
@@ -36,7 +42,7 @@ def load_data(plan: NodePlan, seed: Seed) -> dict[str, object]:
     return {
         **fingerprint_data(plan),
         **left_out_data(plan, NAME),
-        **unload_data(),
+        "own": OWN,
         "tables": [table.name for table in TABLES],
         "seed": f"{seed.number:08x}",
         "abi": pack_abi().hex(),
@@ -48,4 +54,4 @@ def load_data(plan: NodePlan, seed: Seed) -> dict[str, object]:
 
 def unload_data() -> dict[str, object]:
     """Return the values of the template ``unload.sh.j2``."""
-    return {"own": OWN}
+    return {"own": OWN_UNLOAD}

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from compiler.cpuset import CpuSet, union
 from compiler.plan import Band, NodePlan, Tier
+from targets.bpf.domains import is_hard
 from targets.bpf.layout import (
     ABI_VERSION,
     MAX_BANDS,
@@ -159,9 +159,7 @@ def _band(band: Band, tier: Tier, plan: NodePlan) -> bytes:
     flags = []
     if tier.preempt:
         flags.append("preempt")
-    others = plan.machine.effective - band.cpus
-    # Who leaves a soft domain may go anywhere: so no other lane may be closed to it.
-    if band.hard or not others <= _open(plan, band):
+    if is_hard(plan, band):
         flags.append("hard")
     elif band.cpus != plan.machine.effective:
         flags.append("soft")
@@ -176,13 +174,3 @@ def _band(band: Band, tier: Tier, plan: NodePlan) -> bytes:
         flags=flags,
         cpus=band.cpus,
     )
-
-
-def _open(plan: NodePlan, band: Band) -> CpuSet:
-    """Return the CPUs out of exclusive lanes and of guarded lanes of higher tiers."""
-    closed = (
-        lane.cpus
-        for lane in plan.lanes
-        if lane.share == "exclusive" or (lane.share == "guarded" and lane.tier < band.tier)
-    )
-    return plan.machine.effective - union(closed)

@@ -18,6 +18,7 @@ from tests.lab import (
     scenario_stall,
     scenario_teeth,
     scenario_v,
+    scenario_wait,
     verdict_cpuset,
 )
 from tests.lab.check import Check
@@ -111,10 +112,14 @@ def _cpuset(lab: Lab, kernel: Path, work: Path) -> Sequence[Check]:
 
 
 GUESTS: Final = (
-    _together(ONE, 60, [scenario_a.SCENARIO, scenario_b.SCENARIO, scenario_teeth.SCENARIO]),
-    _together(TWO, 70, [scenario_a.SCENARIO, scenario_c.SCENARIO]),
+    _together(
+        ONE,
+        60,
+        [scenario_a.SCENARIO, scenario_b.SCENARIO, scenario_wait.SCENARIO, scenario_teeth.SCENARIO],
+    ),
+    _together(TWO, 70, [scenario_a.SCENARIO, scenario_c.SCENARIO, scenario_wait.SCENARIO]),
     _together(FOUR, 70, [scenario_a.SCENARIO, scenario_teeth.SCENARIO]),
-    _together(NUMA, 70, [scenario_d.SCENARIO]),
+    _together(NUMA, 70, [scenario_d.SCENARIO, scenario_wait.SCENARIO]),
     _alone("f", "what must not go wrong", scenario_f.MACHINE, 90, _safety),
     _alone("verify", "tierc verify on the node", scenario_v.MACHINE, 100, _verify, When.ALL),
     _alone("cpuset", "control groups", scenario_cpuset.MACHINE, 30, _cpuset, When.ALL),

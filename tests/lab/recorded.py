@@ -15,34 +15,33 @@ from tests.lab.console import Said
 NO_RULE: Final = 256
 """``TIERC_MAX_RULES`` of bpf/tierc_maps.h: the rule of a thread that none has."""
 
-_THREAD: Final = re.compile(r"^LAB d thread (\d+) ([01])\|(.*)\|(.*)\|/(.*)$", re.M)
+_THREAD: Final = re.compile(r"(\d+) ([01])\|(.*)\|(.*)\|/(.*)")
 _CONDITIONS: Final = ("comm", "leaderComm", "cgroup", "kthread")
 
 
-def threads(console: str) -> dict[int, Thread]:
+def threads(said: Said) -> dict[int, Thread]:
     """Return the threads that a guest listed, by id."""
     return {
         int(tid): Thread(
             comm=comm, leader_comm=leader, cgroup=cgroup, cmdline="", kthread=kernel == "1"
         )
-        for tid, kernel, comm, leader, cgroup in _THREAD.findall(console)
+        for line in said.all("d thread")
+        if (found := _THREAD.fullmatch(line))
+        for tid, kernel, comm, leader, cgroup in [found.groups()]
     }
 
 
-def recorded(console: str, state: str) -> dict[int, tuple[int, int]]:
+def recorded(said: Said, state: str) -> dict[int, tuple[int, int]]:
     """Return rule and band of the threads in a dump of ``tierc_threads``, by id.
 
     Args:
-        console: what the guest printed.
+        said: what the guest printed.
         state: which dump.
 
     Raises:
         ValueError: it is not there.
     """
-    line = re.search(rf"^LAB d recorded-{state} (.*)$", console, re.M)
-    if line is None:
-        raise ValueError(f"no dump {state}")
-    rows = (row["formatted"] for row in json.loads(line[1]))
+    rows = (row["formatted"] for row in json.loads(said.line(f"d recorded-{state}")))
     return {row["key"]: (row["value"]["rule"], row["value"]["band"]) for row in rows}
 
 
@@ -55,11 +54,15 @@ def expected(plan: Mapping[str, Any], thread: Thread) -> tuple[int, int]:
     return NO_RULE, plan["defaultBand"]
 
 
-def check_recorded(console: str, plan: Mapping[str, Any]) -> list[Check]:
-    """Judge the record: right while it is switched on, and empty before."""
-    before, then, after = (recorded(console, state) for state in ("before", "on", "off"))
-    known = threads(console)
-    asked = {int(word) for word in re.findall(r"\d+", Said(console)["d asked"])}
+def check_recorded(said: Said, plan: Mapping[str, Any]) -> list[Check]:
+    """Judge the record: right while it is switched on, and empty before.
+
+    Raises:
+        ValueError: a line is missing.
+    """
+    before, then, after = (recorded(said, state) for state in ("before", "on", "off"))
+    known = threads(said)
+    asked = {int(word) for word in re.findall(r"\d+", said.line("d asked"))}
     shared = sorted(known.keys() & after.keys())
     wrong = [
         f"{tid} {known[tid].describe()}: {after[tid]}, not {expected(plan, known[tid])}"
@@ -69,7 +72,7 @@ def check_recorded(console: str, plan: Mapping[str, Any]) -> list[Check]:
     rules = {rule["id"]: rule["match"] for rule in plan["rules"]}
     seen = [rules[after[tid][0]] for tid in shared if after[tid][0] in rules]
     kinds = [word for word in _CONDITIONS if any(word in one for one in seen)]
-    late = int(Said(console)["d late"] or 0)
+    late = int(said.line("d late") or 0)
     return [
         Check(not before, f"no thread is recorded before that is switched on: {len(before)}"),
         Check(

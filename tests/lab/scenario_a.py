@@ -32,7 +32,7 @@ DELAY: Final = 0.2
 """How long the hogs run before."""
 HOG_SECONDS: Final = DELAY + SECONDS + 0.1
 RUN_MS: Final = 0.3
-"""CPU time of a step, as in payload/work.c."""
+"""CPU time of a step, as in payload/decode.c."""
 LEAST_HOGS_SHARE: Final = 0.95
 """Of the CPU time that the decode loop leaves them on their CPUs."""
 
@@ -40,7 +40,7 @@ LOOP: Final = """\
 hold
 [ {hogs} = 0 ] || spin hog {hogs} {hog_seconds} >/tmp/hogs &
 hogs=$!
-work decode VLLM::EngineCor {seconds} {delay} >/tmp/decode &
+decode VLLM::EngineCor {seconds} {delay} >/tmp/decode &
 decode=$!
 usleep 100000
 {before}

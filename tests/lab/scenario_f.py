@@ -71,28 +71,38 @@ await() { # STATE
 """
 
 _SCRIPT: Final = """\
-begin lane
-until [ "$(state)" = enabled ] || ! kill -0 $loader 2>/dev/null; do usleep 50000; done
-kill -9 $loader
-wait $loader
-echo "LAB f half-loaded $(state) $(active)"
-n=0
-while [ $n -lt {first_kills} ]; do
-  begin lane
-  usleep $((n * 150000 + 50000))
-  kill -9 $loader 2>/dev/null
-  wait $loader 2>/dev/null
-  echo "LAB f first-$n $(state) $(active)"
-  n=$((n + 1))
-done
+mkdir /tmp/first
+cat >/tmp/first/bpftool <<'END'
+#!/bin/sh
+read -r call when what number </tmp/first/where
+read -r n </tmp/first/calls
+n=$((n + 1))
+echo $n >/tmp/first/calls
+[ $n = $call ] || exec /bin/bpftool "$@"
+killed $when $what $number /bin/bpftool "$@"
+echo $? >/tmp/first/code
+kill -9 "$(cut -d ' ' -f 1 /var/lib/tierc/bpf/lock)"
+END
+chmod +x /tmp/first/bpftool
+while read -r name state where; do
+  echo "$where" >/tmp/first/where
+  echo 0 >/tmp/first/calls
+  echo none >/tmp/first/code
+  PATH=/tmp/first:$PATH sh /lab/lane/bpf/load.sh --object /lab/tierc.bpf.o --quiet </dev/null
+  code=$?
+  await $state
+  echo "LAB f first-$name $code $(cat /tmp/first/code) $(state) $(active)"
+done <<'END'
+{first_kills}
+END
 load lane --quiet
 echo "LAB f attached $? $(state) $(active)"
 load lane --rollback
 echo "LAB f nothing-before $? $(active)"
 
-work hogs hog 12 900 >/dev/null &
+spin hog 12 900 >/dev/null &
 hogs=$!
-work decode VLLM::EngineCor 900 >/dev/null &
+decode VLLM::EngineCor 900 >/dev/null &
 decode=$!
 usleep 500000
 children=$(grep -l '^PPid:[^0-9]*'"$hogs"'$' /proc/[0-9]*/status | tr -dc '0-9\\n')
@@ -158,6 +168,7 @@ echo "LAB f why $(grep 'detached the scheduler' /tmp/said)"
 taskset -pc {all} "$first" >/dev/null
 load lane --ensure --pause 900
 echo "LAB f ensure-pause $? $(state) hog=$(allowed $first)"
+sleep 1
 load lane --ensure --pause 1 --quiet
 echo "LAB f ensure-back $? $(state) $(active) hogs=$(allowed $children)decode=$(allowed $decode)"
 go_on
@@ -174,8 +185,8 @@ kill $children $decode $hogs 2>/dev/null
 wait
 
 load open --quiet
-work hogs VLLM::EngineCor {cpus} 900 >/dev/null &
-work hogs hog {cpus} 900 >/dev/null &
+spin VLLM::EngineCor {cpus} 900 >/dev/null &
+spin hog {cpus} 900 >/dev/null &
 usleep 500000
 spinners=$(pids VLLM::EngineCor)
 hogs=$(pids hog)
@@ -233,7 +244,7 @@ def guest_script(setup: Setup) -> str:
     for key, value in (
         ("reseeds", RESEEDS),
         ("kills", KILLS),
-        ("first_kills", FIRST_KILLS),
+        ("first_kills", "\n".join(f"{one.name} {one.state} {one.where}" for one in FIRST_KILLS)),
         ("lane", setup.lane),
         ("last", setup.gone),
         ("all", f"0-{CPUS - 1}"),

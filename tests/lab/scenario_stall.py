@@ -27,7 +27,7 @@ LOOKS_S: Final = 20
 _SCRIPT: Final = """\
 load lane --quiet
 echo "LAB stall attached $? $(state)"
-work decode VLLM::EngineCor 900 >/dev/null &
+decode VLLM::EngineCor 900 >/dev/null &
 decode=$!
 usleep 500000
 mount -t debugfs debugfs /sys/kernel/debug
@@ -35,7 +35,7 @@ for runtime in /sys/kernel/debug/sched/ext_server/cpu{lane}/runtime; do
   [ ! -e "$runtime" ] || echo 0 >"$runtime"
 done
 read -r begun _ </proc/uptime
-taskset -c {lane} fifo 50 work hogs spinner 1 900 >/dev/null &
+taskset -c {lane} fifo 50 spin spinner 1 900 >/dev/null &
 turns=0
 until [ "$(state)" = disabled ] || [ $turns -gt 120 ]; do
   usleep 500000

@@ -46,7 +46,7 @@ _WHERE: Final = """\
 hold
 spin hog {hogs} 2 >/dev/null &
 hogs=$!
-work decode VLLM::EngineCor 2 >/dev/null &
+decode VLLM::EngineCor 2 >/dev/null &
 decode=$!
 usleep 100000
 go
