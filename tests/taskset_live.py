@@ -272,8 +272,16 @@ class FakeProc:
         (directory / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in pids))
 
     def allowed(self, pid: int, tid: int | None = None) -> str:
-        text = (self.root / f"proc/{pid}/task/{tid or pid}/status").read_text()
-        return text.rsplit("\t", 1)[1].strip()
+        path = self.root / f"proc/{pid}/task/{tid or pid}/status"
+        seen = ""
+
+        def is_whole() -> bool:  # a pretended taskset may be writing it just now
+            nonlocal seen
+            seen = path.read_text()
+            return seen.endswith("\n")
+
+        assert until(is_whole)
+        return seen.rsplit("\t", 1)[1].strip()
 
     def taskset(self, directory: Path, before: str = "") -> Path:
         """Return a directory with an ``id`` and a ``taskset`` that works on these files."""

@@ -585,6 +585,20 @@ class TestIrqbalance:
         one_host.process(812, "irqbalance", "irqbalance", f"--policyscript={old}")
         assert "irqbalance (process 812)" in one_host.apply(place(GPU, "2"))
 
+    def test_a_policy_that_a_pod_cannot_see_is_said_to_be_so(self, host: IrqHost) -> None:
+        """/proc/PID/root is closed to a pod: nobody knows whether irqbalance was told."""
+        nvidia(host, 40)
+        policy = host.tmp / "only" / "there"
+        process = host.process(812, "irqbalance", "irqbalance", f"--policyscript={policy}")
+        out = host.apply(place(GPU, "2"))
+        assert "has not been told" not in out
+        assert f"asks {policy}, which cannot be seen from here" in out
+        assert "see on the host whether it is irqbalance-policy.sh of this plan" in out
+        (process / "root").mkdir()  # on the host one can look, and it is not there
+        out = host.apply(place(GPU, "2"))
+        assert "has not been told" in out
+        assert "cannot be seen" not in out
+
     def test_interrupts_banned_one_by_one(self, one_host: IrqHost) -> None:
         nvidia(one_host, 40, 41)
         process = one_host.process(

@@ -89,6 +89,7 @@ CASES: dict[str, tuple[Fleet, ClusterOptions]] = {
             maxUnavailable=3,
             priorityClassName="placement",
             createPriorityClass=True,
+            killSwitch="/var/lib/tierc/disabled",
         ),
     ),
     "bytes that are no text": (
@@ -330,6 +331,25 @@ def test_a_pod_has_no_more_than_its_scripts_need(
     assert "livenessProbe" not in container
     assert container["resources"]["requests"]
     assert container["resources"]["limits"]
+
+
+def test_nothing_below_etc_is_mounted_where_it_cannot_be_written() -> None:
+    """A runtime cannot make /etc/tierc there, and such a pod never starts."""
+    pod = pod_of(
+        fleet(group("ab", ["n1"], *IRQ, *CPUSET)), options(killSwitch="/var/lib/tierc/disabled")
+    )
+    assert sorted(host_mounts(pod)) == [
+        "/proc/interrupts",
+        "/proc/irq",
+        "/sys/fs/cgroup",
+        "/var/lib/tierc",
+    ]
+    (container,) = pod["containers"]
+    env = {one["name"]: one.get("value") for one in container["env"]}
+    assert env["TIERC_ETC"] == "/var/lib/tierc"
+    assert host_mounts(pod)[env["TIERC_ETC"]] == ("/var/lib/tierc", True)
+    (usual,) = pod_of(fleet(group("ab", ["n1"])))["containers"]
+    assert "TIERC_ETC" not in {one["name"] for one in usual["env"]}
 
 
 def test_defaults_are_careful() -> None:

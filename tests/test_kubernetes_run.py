@@ -370,6 +370,25 @@ def test_what_cannot_be_put_back_is_told_and_tried_again(pod: Pod) -> None:
     assert (pod.status["state"], pod.status["leftover"]) == ("applied", [])
 
 
+def test_what_only_the_host_can_put_back_is_left_and_told(pod: Pod) -> None:
+    """Units that a run on the host set: their record is kept, and the pod is no worse for it."""
+    pod.deploy(PLAN, *fake("cpuset"), *fake("taskset"))
+    pod.ask("cpuset-apply.code", 8)
+    pod.once()
+    assert pod.status["state"] == "leftover"
+    assert pod.status["leftover"] == ["cpuset"]
+    assert pod.status["scripts"]["cpuset"] == {"exit": 8, "state": "leftover"}
+    assert pod.ready
+    with pod.running():
+        assert until(lambda: len(pod.log) >= 8)
+    told = f"on the node run: sh {pod.own}/revert/cpuset.sh --state {pod.state}/cpuset"
+    assert pod.said.count(told) == 1
+    assert (pod.own / "revert" / "cpuset.sh").exists()
+    pod.ask("cpuset-apply.code", 0)
+    pod.once()
+    assert (pod.status["state"], pod.status["leftover"]) == ("applied", [])
+
+
 def test_a_plan_without_scripts_puts_back_and_idles(one_pod: Pod) -> None:
     one_pod.deploy(PLAN, *fake("taskset"))
     one_pod.once()
@@ -474,6 +493,92 @@ def test_an_owner_that_is_nobody_is_followed(one_pod: Pod, owner: str) -> None:
     (one_pod.tmp / "work" / "lost").write_text("")
     one_pod.once()
     assert one_pod.status["state"] == "applied"
+
+
+def test_a_tool_that_the_image_lacks_is_named(one_pod: Pod, tool: Callable[[str], str]) -> None:
+    """Rather than a plan that is not whole, for want of sha256sum."""
+    one_pod.deploy(PLAN, *fake("taskset"))
+    some = one_pod.tmp / "some"
+    some.mkdir()
+    for name in ("cat", "chmod", "cmp", "cp", "dirname", "grep", "mkdir", "mv", "rm", "sleep"):
+        (some / name).symlink_to(tool(name))
+    done = one_pod.once(code=7, PATH=str(some))
+    assert "sha256sum is not installed: the image must have the tools of busybox" in done.stderr
+    assert one_pod.log == []
+    (some / "sha256sum").symlink_to(tool("sha256sum"))
+    for name in ("sh", "true"):
+        (some / name).symlink_to(tool(name))
+    one_pod.once(PATH=str(some))
+    assert one_pod.status["state"] == "applied"
+
+
+# --- directories of the node that are replaced ----------------------------------------------------
+
+
+@pytest.mark.parametrize("harm", ["/etc/tierc//deleted", "/etc/tierc.old"])
+@pytest.mark.parametrize("which", ["etc", "host"])
+def test_a_directory_replaced_on_the_node_ends_the_container(
+    pod: Pod, harm: str, which: str
+) -> None:
+    """Its mount shows the old one, so that a kill switch in the new one would not be seen."""
+    pod.deploy(PLAN, *fake("taskset"))
+    line = f"1 2 254:0 {{}} {pod.tmp}/{{}} ro,relatime master:1 - ext4 /dev/vda rw\n"
+    mounts = pod.tmp / "mounts"
+    usual = {"etc": "/etc/tierc", "host": "/var/lib/tierc", "work": "/pods/tmp"}
+
+    def tell() -> None:
+        new = "".join(line.format(root, point) for point, root in usual.items())
+        (pod.tmp / "new").write_text(new)
+        (pod.tmp / "new").rename(mounts)
+
+    tell()
+    with pod.running(TIERC_MOUNTS=str(mounts)) as process:
+        assert until(lambda: len(pod.log) >= 2)
+        assert process.poll() is None
+        usual["work"] = "/pods/else//deleted"  # nobody's business
+        tell()
+        before = len(pod.log)
+        assert until(lambda: len(pod.log) >= before + 3)
+        usual[which] = harm
+        tell()
+        assert process.wait(60) == 7
+    assert "was removed or moved on the node" in pod.said
+    pod.once(TIERC_MOUNTS=str(mounts))  # the container that is started next takes it as it is
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
+def test_a_real_mount_of_a_directory_that_is_removed(
+    one_pod: Pod, tool: Callable[[str], str]
+) -> None:
+    """As the documentation has it: mkdir -p, touch; and rm -r to go on."""
+    pod = one_pod
+    pod.deploy(PLAN, *fake("taskset"))
+    node = pod.tmp / "node-etc"
+    node.mkdir()
+    start = f"mount --bind '{node}' '{pod.tmp / 'etc'}' && exec \"$@\""
+    argv = [tool("unshare"), "-m", "sh", "-c", start, "sh", *pod.shell.argv, str(pod.run_sh)]
+    if subprocess.run([*argv[:5], "sh", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine lets nobody mount")
+    with (pod.tmp / "out").open("w") as out:
+        process = subprocess.Popen(
+            argv,
+            env=pod.env,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            preexec_fn=_default_signals,  # noqa: PLW1509 - no threads here
+        )
+    try:
+        assert until(lambda: len(pod.log) >= 2)
+        (node / "disabled").touch()
+        assert until(lambda: pod.status["state"] == "disabled")
+        (node / "disabled").unlink()
+        node.rmdir()
+        assert process.wait(60) == 7
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+    assert "was removed or moved on the node" in pod.said
 
 
 # --- refusals -------------------------------------------------------------------------------------

@@ -591,6 +591,58 @@ def test_without_systemd_at_hand_the_record_of_units_is_kept(one_host: Host) -> 
     assert len(one_host.shell.record.read_text().splitlines()) == 3
 
 
+def test_in_a_pod_what_the_host_set_on_units_waits_for_the_host(host: Host) -> None:
+    """There is no systemd in a pod: groups are set by their files, and units are the host's."""
+    host.group("ci.slice", 10)
+    host.group("system.slice/jobs.service", 11)
+    units = {"ci__slice": {"group": "ci.slice"}}
+    host.systemd(**units, jobs__service={"group": "system.slice/jobs.service"})
+    host.apply(BOTH)
+    before = host.shell.record.read_text().splitlines()
+    assert [line.split("\t")[1] for line in before[1:]].count("unit") == 4
+
+    (host.root / "run").rename(host.root / "run-of-the-host")
+    (host.shims / "systemctl").rename(host.shims / "systemctl-of-the-host")
+    other = plan([rule("4-5", BACKGROUND, cgroup="ci.slice/**")])
+    out = host.apply(other, code=8)
+    assert "made through systemd: 4;" in out
+    assert "run revert.sh on the host" in out
+    assert total(out).endswith("0 failed")
+    assert host.read("ci.slice/cpuset.cpus.effective") == "4-5", "the plan is in place all the same"
+    after = host.shell.record.read_text().splitlines()
+    assert set(before) < set(after)
+    assert "would be restored, 0 left" in host.apply(other, "--dry-run", code=8)
+
+    # What the pod did it can take back itself; for the rest, revert.sh fails and says why.
+    out = host.revert(code=1)
+    assert "made through systemd: 4;" in out
+    assert host.read("ci.slice/cpuset.cpus") == "4-7"
+    assert sorted(host.shell.record.read_text().splitlines()) == sorted(before)
+
+    host.apply(other, code=8)
+    (host.root / "run-of-the-host").rename(host.root / "run")
+    (host.shims / "systemctl-of-the-host").rename(host.shims / "systemctl")
+    host.revert()
+    assert not host.shell.record.exists()
+    for unit in ("ci.slice", "jobs.service"):
+        assert (host.unit(unit)["AllowedCPUs"], host.unit(unit)["CPUWeight"]) == ("", "")
+    assert host.read("ci.slice/cpuset.cpus.effective") == "0-7"
+    assert host.read("system.slice/jobs.service/cpuset.cpus.effective") == "0-7"
+
+
+def test_the_kill_switch_in_a_pod_leaves_units_to_the_host(one_host: Host) -> None:
+    one_host.group("ci.slice", 10)
+    one_host.systemd(ci__slice={"group": "ci.slice"})
+    one_host.apply(plan([CI]))
+    (one_host.root / "run").rename(one_host.root / "run-of-the-host")
+    (one_host.shims / "systemctl").unlink()
+    one_host.shell.etc.mkdir()
+    (one_host.shell.etc / "disabled").touch()
+    out = one_host.apply(plan([CI]), code=8)
+    assert "made through systemd: 2;" in out
+    assert len(one_host.shell.record.read_text().splitlines()) == 3
+
+
 def test_with_another_root_systemd_is_not_asked(one_host: Host) -> None:
     one_host.group("ci.slice", 10)
     one_host.systemd(ci__slice={"group": "ci.slice"})

@@ -129,6 +129,18 @@ def test_the_kill_switch_is_a_warning_and_records_left_behind_an_error(node: Nod
     assert result.recorded == {"taskset": 2}
 
 
+def test_the_second_kill_switch_is_one_only_where_pods_run(node: Node) -> None:
+    node.write("var/lib/tierc/disabled", "")
+    assert codes(node.verify()) == set()  # no script of the host looks there
+    node.write("var/lib/tierc/kubernetes/owner", "tierc-spark-a1b2-step1-x7k2p\n")
+    result = node.verify()
+    assert codes(result) == {"TRC723"}
+    assert only(result, "TRC723").message == (
+        "/var/lib/tierc/disabled exists: nothing of the plan is applied"
+    )
+    assert result.disabled
+
+
 def test_records_of_a_plan_that_acts_are_normal(node: Node) -> None:
     node.state("taskset", "10 100 10 0-3 0 -")
     result = node.verify()

@@ -215,7 +215,26 @@ def test_offline_cpus_are_not_expected(node: Node) -> None:
     assert result.machine.cpus == "fewer"
     assert kinds(result) == {20: "outside", 30: "cpuset"}
     assert [str(row(result, tid).planned) for tid in (20, 30)] == ["2", "2"]
-    assert only(result, "TRC721").message.startswith("planned CPUs 3 are offline")
+    told = only(result, "TRC721")
+    assert told.message.startswith("planned CPUs 3 are offline")
+    assert (told.severity, told.rows) == (Severity.WARNING, ())
+
+
+@pytest.mark.parametrize(
+    ("lane", "usable", "severity"), [("2-3", "2", Severity.WARNING), ("3", "none", Severity.ERROR)]
+)
+def test_a_lane_without_any_online_cpu_is_an_error(
+    node: Node, lane: str, usable: str, severity: Severity
+) -> None:
+    directory = node.build(node.plan(rule(0, 0, comm="engine"), bands=[(lane, 1), ("0-3", 1)]))
+    node.write("sys/devices/system/cpu/online", "0-2\n")
+    for cpu in range(3):
+        path = f"sys/devices/system/cpu/cpu{cpu}/cache/index0/shared_cpu_list"
+        node.write(path, "0-2\n")
+    told = only(verify(load_node_dir(directory), node.root), "TRC721")
+    (row_text,) = told.rows
+    assert row_text.endswith(f": of its CPUs {lane}, {usable} can be used")
+    assert told.severity == severity
 
 
 def test_without_enforcement_differences_are_notes(node: Node) -> None:

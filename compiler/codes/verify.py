@@ -25,7 +25,8 @@ FEWER_CPUS: Final = Code(
     Severity.WARNING,
     """\
 Some CPUs of the plan are offline; all others, with their cores and caches, are as planned. The
-plan is applied to what is left, as far as each rule's minimum is.
+plan is applied to what is left, as far as each rule's minimum is. It is an error if a lane has
+none: its threads stay where they are.
 
 Bring them online again, or collect the facts and build anew.
 """,
@@ -46,8 +47,9 @@ DISABLED: Final = Code(
     "kill-switch-set",
     Severity.WARNING,
     """\
-`/etc/tierc/disabled` exists on this node: everything is put back and nothing is applied. What
-differs from the plan is then no error.
+`/etc/tierc/disabled` exists on this node, or, where pods of tierc run, `/var/lib/tierc/disabled`,
+which may be their `killSwitch`: everything is put back and nothing is applied. What differs from
+the plan is then no error.
 
 Remove the file to let the plan act again.
 """,

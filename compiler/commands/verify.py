@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -14,8 +13,7 @@ from compiler.commands.session import (
     UsageError,
     fail,
     output_formats,
-    use_color,
-    write_output,
+    write_outputs,
 )
 from compiler.diagnostics import Severity
 from compiler.report.verify_json import render_verify_json
@@ -40,14 +38,13 @@ def run(
         if not os.path.isdir(root):
             raise UsageError(f"{root} is not a directory that can be read")
         result = verify(load_node_dir(directory), root, everything=everything)
-        for name, file in outputs:
-            tint = file is None and use_color(color, sys.stdout)
-            text = (
-                render_verify_json(result)
-                if name == "json"
-                else render_verify_text(result, color=tint)
-            )
-            write_output(text, file)
+
+        def render(name: str, tint: bool) -> str:
+            if name == "json":
+                return render_verify_json(result)
+            return render_verify_text(result, color=tint)
+
+        write_outputs(outputs, render, color)
     except (UsageError, NodeDirError) as error:
         return fail(str(error))
     except FactsError as error:

@@ -100,6 +100,9 @@ class KubernetesOptions(Model):
     """Priority class of the pods; omitted: the cluster's default."""
     create_priority_class: bool = False
     """Emit that priority class too."""
+    kill_switch: Literal["/etc/tierc/disabled", "/var/lib/tierc/disabled"] = "/etc/tierc/disabled"
+    """The file on a node that has everything put back; the second one for nodes whose /etc cannot
+    be written."""
 
     @model_validator(mode="after")
     def _image_has_a_version(self) -> Self:

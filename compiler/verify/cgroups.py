@@ -77,15 +77,25 @@ class Cpusets:
         """Return a thread's cpuset, path and CPUs; None where that cannot be known."""
         try:
             data = self._root.record(f"/proc/{pid}/task/{tid}/cpuset")
+            is_exact = data is not None
+            if data is None:  # as in kernels without CONFIG_PROC_PID_CPUSET
+                lines = (self._root.record(f"/proc/{pid}/task/{tid}/cgroup") or b"").splitlines()
+                data = next((line[3:] for line in lines if line.startswith(b"0::")), b"")
         except DeniedError:
             return None
-        group = text_of((data or b"").removesuffix(b"\n"))
+        group = text_of(data.removesuffix(b"\n"))
         if not group.startswith("/") or "/.." in group:  # outside our namespace
             return None
+        limit = self._of_group(group)
+        while limit is None and not is_exact and group != "/":  # of the nearest one that has it
+            group = group.rpartition("/")[0] or "/"
+            limit = self._of_group(group)
+        return None if limit is None else (group, limit)
+
+    def _of_group(self, group: str) -> CpuSet | None:
         if group not in self._known:
             self._known[group] = self._limit(group.rstrip("/"))
-        limit = self._known[group]
-        return None if limit is None else (group, limit)
+        return self._known[group]
 
     def _limit(self, group: str) -> CpuSet | None:
         for place in (

@@ -21,7 +21,6 @@ from compiler.words import counted
 
 SHOWN: Final = 8
 """Rows of one finding."""
-KILL_SWITCH: Final = "/etc/tierc/disabled"
 
 _AGAIN: Final = "collect the facts of this node again and build anew"
 
@@ -78,7 +77,16 @@ def of_machine(machine: MachineCheck, plan: NodePlan) -> Iterator[Finding]:
         yield finding(
             codes.FEWER_CPUS,
             f"planned CPUs {gone} are offline; all else is as planned",
+            [
+                f"lane {lane.name}: of its CPUs {lane.cpus}, "
+                f"{lane.cpus & machine.online or 'none'} can be used"
+                for lane in plan.lanes
+                if lane.cpus & gone
+            ],
             help=_AGAIN,
+            severity=Severity.ERROR
+            if any(not lane.cpus & machine.online for lane in plan.lanes)
+            else None,
         )
     if machine.devices == "other":
         yield finding(
@@ -90,14 +98,17 @@ def of_machine(machine: MachineCheck, plan: NodePlan) -> Iterator[Finding]:
 
 
 def of_state(
-    disabled: bool, recorded: dict[str, int | None], plan: NodePlan, machine: MachineCheck
+    switch: str | None,
+    recorded: dict[str, int | None],
+    plan: NodePlan,
+    machine: MachineCheck,
 ) -> Iterator[Finding]:
-    """Yield what the kill switch and the records of earlier runs say."""
-    if disabled:
+    """Yield what the kill switch, if it is set, and the records of earlier runs say."""
+    if switch is not None:
         yield finding(
             codes.DISABLED,
-            f"{KILL_SWITCH} exists: nothing of the plan is applied",
-            help=f"remove {KILL_SWITCH} to let the plan act",
+            f"{switch} exists: nothing of the plan is applied",
+            help=f"remove {switch} to let the plan act",
         )
     for target, count in sorted(recorded.items()):
         if count is None:
@@ -107,13 +118,13 @@ def of_state(
                 help="run tierc verify as root",
                 severity=Severity.INFO,
             )
-        elif count and (disabled or machine.cpus == "other" or plan.mode == "observe"):
+        elif count and (switch or machine.cpus == "other" or plan.mode == "observe"):
             why = "the plan is for another machine"
-            if disabled:
-                why = f"{KILL_SWITCH} exists"
+            if switch:
+                why = f"{switch} exists"
             elif machine.cpus != "other":
                 why = "the plan's mode is observe"
-            mild = plan.mode == "observe" and not disabled and machine.cpus != "other"
+            mild = plan.mode == "observe" and not switch and machine.cpus != "other"
             yield finding(
                 codes.NOT_PUT_BACK,
                 f"{target} has {counted(count, 'recorded change')} that it has not put back, "

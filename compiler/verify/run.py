@@ -14,7 +14,7 @@ from compiler.verify.interrupts import check_interrupts
 from compiler.verify.machine import MachineCheck, check_machine
 from compiler.verify.nodedir import NodeDir
 from compiler.verify.process import ProcReader
-from compiler.verify.records import read_records, set_interrupts
+from compiler.verify.records import STATE, read_records, set_interrupts
 from compiler.verify.result import (
     Enforcer,
     Finding,
@@ -45,16 +45,16 @@ def verify(node: NodeDir, root: Path, *, everything: bool = False) -> Verificati
     files = Sysroot(root)
     plan = node.plan
     machine = check_machine(files, plan)
-    disabled = files.exists(say.KILL_SWITCH)
+    switch = kill_switch(files)
     records = read_records(files, node.targets)
     recorded = {name: None if rows is None else len(rows) for name, rows in records.items()}
     scheduler = read_scheduler(files, node.seed)
-    enforcer, why = _enforcer(node, machine, disabled, scheduler)
+    enforcer, why = _enforcer(node, machine, switch, scheduler)
     found: list[Finding] = [
         *say.of_machine(machine, plan),
-        *say.of_state(disabled, recorded, plan, machine),
+        *say.of_state(switch, recorded, plan, machine),
     ]
-    off = why if disabled or machine.cpus == "other" else ""
+    off = why if switch or machine.cpus == "other" else ""
     found += of_scheduler(scheduler, plan, off=off, seed=node.seed is not None)
     census = Census()
     interrupts: tuple[InterruptCheck, ...] = ()
@@ -66,7 +66,7 @@ def verify(node: NodeDir, root: Path, *, everything: bool = False) -> Verificati
         found += of_threads(census, plan, enforcer, live=files.live)
         found += of_lanes(census, enforcer, node.targets)
         found += say.of_rules(census, plan)
-        enforced = not disabled and plan.mode != "observe" and "irq" in node.targets
+        enforced = not switch and plan.mode != "observe" and "irq" in node.targets
         found += say.of_interrupts(interrupts, enforced=enforced)
         if enforcer == "scheduler" and node.seed is not None:
             maps = check_maps(files, scheduler, node.seed, plan)
@@ -79,7 +79,7 @@ def verify(node: NodeDir, root: Path, *, everything: bool = False) -> Verificati
         targets=node.targets,
         enforcer=enforcer,
         why=why,
-        disabled=disabled,
+        disabled=switch is not None,
         recorded=recorded,
         machine=machine,
         threads=census.threads,
@@ -96,14 +96,27 @@ def verify(node: NodeDir, root: Path, *, everything: bool = False) -> Verificati
     )
 
 
+def kill_switch(files: Sysroot) -> str | None:
+    """Return the file that keeps this node's plan from acting, None where nothing does.
+
+    Pods look where ``killSwitch`` of the project says, which no plan holds; scripts of the host
+    never look in the second place.
+    """
+    if files.exists("/etc/tierc/disabled"):
+        return "/etc/tierc/disabled"
+    if files.exists(f"{STATE}/kubernetes/owner") and files.exists(f"{STATE}/disabled"):
+        return f"{STATE}/disabled"
+    return None
+
+
 def _enforcer(
-    node: NodeDir, machine: MachineCheck, disabled: bool, scheduler: SchedulerCheck
+    node: NodeDir, machine: MachineCheck, switch: str | None, scheduler: SchedulerCheck
 ) -> tuple[Enforcer, str]:
     """Return what should keep threads where the plan says, and why."""
     if machine.cpus == "other":
         return "nothing", "the plan is for another machine"
-    if disabled:
-        return "nothing", f"{say.KILL_SWITCH} exists"
+    if switch is not None:
+        return "nothing", f"{switch} exists"
     if node.plan.mode == "observe":
         return "nothing", "the plan's mode is observe"
     if node.plan.mode == "sched_ext" and scheduler.ours:

@@ -37,6 +37,7 @@ OWN: Final = Own(
         '($7 == "-" || list($7))'
     ),
     cgroups=False,
+    actions="set|restore IRQ CPUS fresh|known",
 )
 """What the parts that targets share say in these scripts."""
 

@@ -18,6 +18,8 @@ SCRIPTS: Final = ("cpuset", "irq", "taskset")
 PLAN_DIR: Final = "/tierc/plan"
 RUN_DIR: Final = "/tierc/run"
 IRQS_DIR: Final = "/host/proc"
+STATE_DIR: Final = "/var/lib/tierc"
+ETC_DIR: Final = "/etc/tierc"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,15 @@ class Daemon:
         return {"tierc.dev/class": self.group.name, "tierc.dev/step": str(self.step)}
 
 
+def switch_dir(options: KubernetesOptions) -> str:
+    """Return the directory of the node that has the kill switch.
+
+    Where it is that of the records nothing below ``/etc`` is mounted: no runtime can make a
+    directory in a read-only ``/etc``, and such a pod would never start.
+    """
+    return options.kill_switch.rpartition("/")[0]
+
+
 def map_names(group: FleetClass, content: Content) -> list[str]:
     """Return the names of the ConfigMaps of a class, as they are without their hash."""
     return [f"tierc-{group.name}-plan{number}" for number in range(len(content.shards))]
@@ -49,6 +60,19 @@ def node_labels(daemon: Daemon, options: KubernetesOptions) -> dict[str, str]:
     """Return the labels of nodes that ``select: labels`` goes by."""
     prefix = options.label_prefix
     return {f"{prefix}/class": daemon.group.name, f"{prefix}/step": str(daemon.step)}
+
+
+def waves(daemon: Daemon, options: KubernetesOptions) -> tuple[int, int]:
+    """Return the sync waves of a step's NodeFeatures and of its DaemonSet.
+
+    A node that has its label is no longer of its old class, whose pod goes at once.  So it gets it
+    just before its step's DaemonSet is there: not with the first wave, which would leave nodes of
+    late steps without a pod while the rollout is on its way, nor in the same wave, where a
+    DaemonSet that selects no node yet would pass for one that is through.
+    """
+    if options.select == "names":
+        return 0, daemon.step
+    return 2 * daemon.step - 1, 2 * daemon.step
 
 
 def scripts_of(group: FleetClass) -> list[str]:
@@ -68,7 +92,7 @@ def daemon_set(daemon: Daemon, options: KubernetesOptions) -> Object:
         "metadata": metadata(
             daemon.name,
             options.namespace,
-            wave=daemon.step,
+            wave=waves(daemon, options)[1],
             sync=("ServerSideApply=true", "PruneLast=true"),
             labels=daemon.labels,
         ),
@@ -112,7 +136,7 @@ def _pod(daemon: Daemon, options: KubernetesOptions) -> Object:
     }
     pod["tolerations"] = _tolerations(options)
     pod["containers"] = [_container(daemon, options)]
-    pod["volumes"] = _volumes(daemon)
+    pod["volumes"] = _volumes(daemon, options)
     return pod
 
 
@@ -141,12 +165,14 @@ def _tolerations(options: KubernetesOptions) -> list[Plain]:
 
 def _container(daemon: Daemon, options: KubernetesOptions) -> Object:
     scripts = scripts_of(daemon.group)
+    switch = switch_dir(options)
+    etc: Plain = {"name": "etc", "mountPath": switch, "readOnly": True}
     mounts: list[Plain] = [
         {"name": "run", "mountPath": RUN_DIR, "readOnly": True},
         {"name": "plan", "mountPath": PLAN_DIR, "readOnly": True},
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - in the container
-        {"name": "state", "mountPath": "/var/lib/tierc"},
-        {"name": "etc", "mountPath": "/etc/tierc", "readOnly": True},
+        {"name": "state", "mountPath": STATE_DIR},
+        *([etc] if switch != STATE_DIR else []),
         {"name": "cgroup", "mountPath": "/host/cgroup", "readOnly": "cpuset" not in scripts},
     ]
     if "irq" in scripts:
@@ -193,6 +219,8 @@ def _environment(daemon: Daemon, options: KubernetesOptions, scripts: Sequence[s
         "TIERC_INTERVAL": str(options.interval_seconds),
         "TIERC_CGROUP": "/host/cgroup",
     }
+    if switch_dir(options) != ETC_DIR:
+        values["TIERC_ETC"] = switch_dir(options)
     if options.select == "names":
         values["TIERC_NODES"] = " ".join(daemon.nodes)
     if "irq" in scripts:
@@ -203,14 +231,15 @@ def _environment(daemon: Daemon, options: KubernetesOptions, scripts: Sequence[s
     ]
 
 
-def _volumes(daemon: Daemon) -> list[Plain]:
+def _volumes(daemon: Daemon, options: KubernetesOptions) -> list[Plain]:
     shards = zip(map_names(daemon.group, daemon.content), daemon.content.shards, strict=True)
+    switch = switch_dir(options)
     volumes: list[Plain] = [
         {"name": "run", "projected": {"sources": [_source("tierc-run", runner())]}},
         {"name": "plan", "projected": {"sources": [_source(*shard) for shard in shards]}},
         {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}},
-        _host("state", "/var/lib/tierc", "DirectoryOrCreate"),
-        _host("etc", "/etc/tierc", "DirectoryOrCreate"),
+        _host("state", STATE_DIR, "DirectoryOrCreate"),
+        *([_host("etc", switch, "DirectoryOrCreate")] if switch != STATE_DIR else []),
         _host("cgroup", "/sys/fs/cgroup", "Directory"),
     ]
     if "irq" in scripts_of(daemon.group):

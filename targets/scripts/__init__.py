@@ -9,6 +9,7 @@ A template includes them as ``scripts/NAME``; what differs between targets stand
 ``scripts/cpus.sh``       CPU lists, for awk
 ``scripts/fingerprint.sh``  whether this is the planned machine; needs ``PLANNED``,
                           ``PLANNED_SHA256`` and ``PLANNED_DEVICES`` (see :func:`fingerprint_data`)
+``scripts/tell.sh``       what a dry run would do, from ``work/actions``: ``tell_actions``
 ``scripts/running.sh``    ``warn_once``, and the dry run of mode observe
 ``scripts/start.sh``      options of apply.sh, and calls of ``cycle``, once or with ``--watch``
 ``scripts/start_revert.sh``  options of revert.sh
@@ -37,6 +38,9 @@ class Own:
         state_form: comment on the state: what a line of it holds.
         state_test: awk's condition for a valid line; ``list(x)`` is true for a CPU list.
         cgroups: whether the scripts look at control groups, at ``$CGROUP``.
+        actions: the fields of a line of ``work/actions`` before its description; the first is
+            ``set|restore``.
+        verb: the word for ``set`` in messages.
     """
 
     target: str
@@ -47,6 +51,8 @@ class Own:
     state_form: tuple[str, ...]
     state_test: str
     cgroups: bool = True
+    actions: str = ""
+    verb: str = "set"
 
     @property
     def tool_lines(self) -> str:

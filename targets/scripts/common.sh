@@ -72,9 +72,9 @@ read_file() {
 # Sets $stat to a stat file from its third field on. The name before may hold anything, also ") ".
 read_stat() { read_file "$1" && stat=${text##*) }; }
 
-# Sets $start to the start time of a process, the 22nd field.
-read_start() {
-  read_stat "/proc/$1/stat" || return 1
+# Sets $start to the start time of a process or thread, the 22nd field.
+read_start() { # FILE
+  read_stat "$1" || return 1
   read -r _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ start _ <<END
 $stat
 END
@@ -93,7 +93,7 @@ owner_lives() { # [LOCK]
 $owner - -
 END
   case $owner_pid in '' | *[!0-9]*) return 1 ;; esac
-  [ "$owner_boot" = "$boot" ] && read_start "$owner_pid" && [ "$start" = "$owner_start" ]
+  [ "$owner_boot" = "$boot" ] && read_start "/proc/$owner_pid/stat" && [ "$start" = "$owner_start" ]
 }
 
 # The lock is a hard link, because that appears at once with its owner in it. The lock of an owner
@@ -101,7 +101,7 @@ END
 # the next owner instead.
 take_lock() {
   mkdir -p -- "$STATE" 2>/dev/null || die "$BROKEN" "cannot make $STATE"
-  read_start "$$" || die "$BROKEN" "/proc is not mounted"
+  read_start "/proc/$$/stat" || die "$BROKEN" "/proc is not mounted"
   printf '%s\n' "$$ $start $boot" >"$work/lock" || die "$BROKEN" "cannot write to $work"
   { cp -- "$work/lock" "$STATE/lock.$$"; } 2>/dev/null || die "$BROKEN" "cannot write to $STATE"
   tries=0

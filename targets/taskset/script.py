@@ -35,6 +35,8 @@ OWN: Final = Own(
     state_test=(
         'NF == 6 && $1 $2 $3 ~ /^[0-9]+$/ && list($4) && list($5) && ($6 == "-" || list($6))'
     ),
+    actions="set|restore TID PID START CPUS MINIMUM fresh|known WANTED",
+    verb="move",
 )
 """What the parts that targets share say in these scripts."""
 

@@ -29,6 +29,8 @@ It is told by the environment:
   TIERC_PLAN       the hash of the plan
   TIERC_NODES      the nodes that the plan is for; empty: those that the plan's fingerprint fits
   TIERC_INTERVAL   seconds between two runs (default 30)
+  TIERC_ETC        the directory that the kill switch, "disabled", is looked for in (default
+                   /etc/tierc)
 
 The irq scripts also read TIERC_IRQS, a directory with interrupts and irq/ of the host's /proc.
 
@@ -38,7 +40,8 @@ have done their work, or refused it because this is another machine than planned
 exit codes: 0 ended by a signal, or done with --once
             1 with --once: some script did not do all it should
             2 wrong usage
-            7 the files of the plan are not whole, or a directory cannot be written
+            7 a tool is missing, the files of the plan are not whole, a directory cannot be written,
+              or one of the node's was replaced meanwhile
 END
 }
 
@@ -46,7 +49,8 @@ END
 FILES=${TIERC_FILES:-/tierc/plan} # what the kubelet unpacked
 STATE=${TIERC_STATE:-/var/lib/tierc}
 WORK=${TIERC_WORK:-/tmp}
-ETC=${TIERC_ETC:-/etc/tierc}
+ETC=${TIERC_ETC:-/etc/tierc} # for nodes whose /etc cannot be written as well
+MOUNTS=${TIERC_MOUNTS:-/proc/self/mountinfo}
 
 OWN=$STATE/kubernetes
 SCRIPTS='cpuset taskset irq' # in this order: threads are placed within cpusets
@@ -55,6 +59,7 @@ ONCE=
 STOP=
 child=
 lost=
+told=
 cycles=0
 
 say() { printf '%s\n' "tierc: $*"; }
@@ -156,6 +161,22 @@ END
   return 1
 }
 
+# Sets $roots to which directories of the node are mounted here, as they are called there now. A mount
+# keeps the directory it was made of: where that is removed or moved away on the node, nothing here
+# sees what has its name since, and the kill switch in it.
+look_at_mounts() {
+  roots=
+  { while read -r _ _ _ root point _; do
+    case $point in "$ETC" | "$STATE") roots="$roots $root" ;; esac
+  done; } 2>/dev/null <"$MOUNTS"
+}
+
+check_mounts() {
+  look_at_mounts
+  [ "$roots" = "$began_with" ] ||
+    die 7 "$ETC or $STATE was removed or moved on the node: this container must start again to see it"
+}
+
 # --- A run of the scripts -------------------------------------------------------------------------
 
 # Runs a script, printing warnings only if they are others than last time; sets $code.
@@ -188,6 +209,10 @@ finish() {
 judge() { # NAME CODE
   case $2 in
   0) word="done" rank=0 ;;
+  8) # cpuset: of units, which only systemd could put back
+    word=leftover rank=0
+    leave "$1"
+    ;;
   3) word=refused rank=1 ;;
   1) word=partly rank=2 ;;
   4) word=locked rank=3 ;;
@@ -195,6 +220,14 @@ judge() { # NAME CODE
   esac
   [ "$rank" -le "$worst" ] || worst=$rank
   results="$results${results:+, }\"$1\": {\"exit\": $2, \"state\": \"$word\"}"
+}
+
+# Notes what cannot be put back from here, and says once what to do.
+leave() { # NAME
+  left="$left${left:+, }\"$1\""
+  case " $told " in *" $1 "*) return 0 ;; esac
+  told="$told $1"
+  warn "$1: something stays set that a pod cannot put back; on the node run: sh $OWN/revert/$1.sh --state $STATE/$1"
 }
 
 # Puts back what scripts changed that the plan has no more. Where that fails, such as for want of a
@@ -212,7 +245,7 @@ drop() {
       say "$name: the plan has it no more; what it changed is put back"
       rm -f -- "$kept" "$WORK/warnings.$name"
     else
-      left="$left${left:+, }\"$name\""
+      leave "$name"
     fi
   done
 }
@@ -241,6 +274,7 @@ cycle() {
   results=
   worst=-1
   left=
+  check_mounts
   has_node || return 0
   lost=
   drop
@@ -326,6 +360,12 @@ case " ${TIERC_NODES:-$NODE_NAME} " in
   exit 0
   ;;
 esac
+for tool in cat chmod cmp cp dirname grep mkdir mv rm sha256sum sleep; do
+  command -v "$tool" >/dev/null 2>&1 ||
+    die 7 "$tool is not installed: the image must have the tools of busybox"
+done
+look_at_mounts
+began_with=$roots
 unpack
 umask 077
 mkdir -p -- "$OWN/revert" || die 7 "cannot write to $STATE"

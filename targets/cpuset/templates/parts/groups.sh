@@ -6,9 +6,7 @@ find_tree() {
   SYSTEMD=
   if [ -f "$CGROUP/cgroup.controllers" ]; then
     tree=v2
-    if [ -z "$OTHER_ROOT" ] && [ -d "$RUN/systemd/system" ] && command -v systemctl >/dev/null 2>&1; then
-      SYSTEMD=1
-    fi
+    [ -n "$OTHER_ROOT" ] || ! has_systemd || SYSTEMD=1
     first_line "$CGROUP/cgroup.controllers" || value=
     case " $value " in *' cpuset '*) return 0 ;; esac
     why="the kernel offers no cpuset controller in $CGROUP"

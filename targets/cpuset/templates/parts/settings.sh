@@ -22,6 +22,9 @@ read_possible() {
   [ -n "$possible" ] || possible=${online:-0-8191}
 }
 
+# True where systemd can be asked: not in a container.
+has_systemd() { [ -d "$RUN/systemd/system" ] && command -v systemctl >/dev/null 2>&1; }
+
 # Sets $unit to the name of a group's unit: systemd puts a _ before names that the kernel might take.
 unit_of() {
   unit=${1##*/}
@@ -127,8 +130,12 @@ put_back() { # KIND PATH WHAT ORIGINAL WRITTEN BEFORE
   if ! value_of "$1" "$2" "$3"; then
     case $1 in
     unit | held)
-      failed=$((failed + 1))
-      warn_once "could not restore $title: systemctl does not answer"
+      if has_systemd; then
+        failed=$((failed + 1))
+        warn_once "could not restore $title: systemctl does not answer"
+      else
+        away=$((away + 1))
+      fi
       ;;
     *) forget "$1" "$2" "$3" ;; # the group is gone, and with it what was set
     esac
@@ -297,6 +304,12 @@ in_use() { # KIND PATH WHAT
     esac
   done
   return 1
+}
+
+# Says what has to be done elsewhere, and keeps the record of it.
+tell_away() {
+  [ "$away" = 0 ] || warn_once "not put back, settings of units that a run on the host made through systemd: $away;\
+ it is not here, as in a pod: run revert.sh on the host, or start that again"
 }
 
 # Puts back every recorded setting that is not in work/wanted: partitions, which hold cpusets back,

@@ -30,19 +30,27 @@ read_arguments() {
   done
 }
 
-# True where the irqbalance of a process has been told to leave these interrupts alone: by a policy
-# script of this plan, alone or in a directory of them, or one by one.
+# 0 where the irqbalance of a process has been told to leave these interrupts alone: by a policy
+# script of this plan, alone or in a directory of them, or one by one. 2 where its policy script
+# cannot be seen: a container has another root, and may not look at that of the process.
 is_told() { # PROCESS
+  theirs=$1/root
   tr '\000' '\n' <"$1/cmdline" 2>/dev/null >"$work/arguments"
   read_arguments <"$work/arguments"
   if [ -n "$policies" ]; then # a path as that process sees it
-    set -- "$1/root$policies" "$policies" "$1/root$policies"/* "$policies"/*
+    set -- "$theirs$policies" "$policies" "$theirs$policies"/* "$policies"/*
     for path; do
       [ -f "$path" ] && grep -qsxF -e "$POLICY" -- "$path" && return 0
     done
   fi
   while read -r number _; do
-    case $banned in *" $number "*) ;; *) return 1 ;; esac
+    case $banned in
+    *" $number "*) ;;
+    *)
+      [ -z "$policies" ] || [ -e "$theirs/." ] || [ -e "$policies" ] || return 2
+      return 1
+      ;;
+    esac
   done <"$work/placed"
 }
 
@@ -54,7 +62,15 @@ check_irqbalance() {
   for process in "$PROC"/[0-9]*; do
     read_file "$process/comm" || continue
     [ "$text" = irqbalance ] || continue
-    is_told "$process" ||
+    is_told "$process"
+    case $? in
+    1)
       warn_once "irqbalance (process ${process##*/}) moves interrupts and has not been told to leave these:{{ " stop it, or see docs/irq.md" if mode == "observe" else " install irqbalance-policy.sh and irqbalance.env, which say how, and restart it" }}"
+      ;;
+    2)
+      warn_once "irqbalance (process ${process##*/}) moves interrupts and asks $policies, which cannot be seen from here:\
+ see on the host whether it {{ "leaves these alone" if mode == "observe" else "is irqbalance-policy.sh of this plan" }}"
+      ;;
+    esac
   done
 }

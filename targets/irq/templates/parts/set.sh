@@ -1,7 +1,7 @@
 # --- Deciding -------------------------------------------------------------------------------------
 #
 # Writes, from the files above:
-#   work/actions  "set|restore IRQ CPUS fresh|known DESCRIPTION"
+#   work/actions  "{{ own.actions }} DESCRIPTION"
 #   work/next     the state as it must be while the actions run
 #   work/skips    what was not done, and why
 #   work/summary  a line a device
@@ -170,23 +170,6 @@ put() { # IRQ CPUS
   *"o space left"*) text="the CPUs have no vector left: $text" ;;
   esac
   return 2
-}
-
-# Says what a dry run would do, but nothing that it said in the cycle before. Sets $news if it is
-# not the same.
-tell_actions() {
-  while read -r verb _; do
-    case $verb in set) changed=$((changed + 1)) ;; *) restored=$((restored + 1)) ;; esac
-  done <"$work/actions"
-  news=
-  # shellcheck disable=SC2034 # read by apply.sh
-  cmp -s "$work/actions" "$work/told" || news=1
-  awk 'what == "told" { told[$0] = 1; next } !($0 in told)' \
-    what=told "$work/told" what=actions "$work/actions" >"$work/untold"
-  while read -r verb _ _ _ description; do
-    say "would $verb $description"
-  done <"$work/untold"
-  mv -f "$work/actions" "$work/told"
 }
 
 # Does work/actions. The originals are on disk before the first interrupt is touched; afterwards

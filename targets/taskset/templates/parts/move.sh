@@ -1,73 +1,7 @@
-# --- Looking closer: the threads that may change ------------------------------------------------
-
-# grep_files SUFFIX PATTERN: "PATH:LINE" of files in /proc, for the directories on stdin. Files
-# that vanish are left out.
-grep_files() { (cd "$PROC" && sed "s,\$,/$1," | xargs grep -Hs -- "$2" /dev/null); }
-
-# Empties what scan finds for decide, and the tables it goes by.
-clear_findings() {
-  for file in cpus rules cmdlines matched asked hits; do : >"$work/$file"; done
-}
-
-# Makes the files that decide reads. Beside the matched threads it looks at every thread of the
-# processes we changed and of those they started: affinity is inherited.
-look() {
-  : >"$work/procs"
-  : >"$work/family"
-  if [ -s "$work/state" ]; then
-    (cd "$PROC" && printf '%s\n' [0-9]*) | grep_files stat '' >"$work/procs"
-    awk '
-      what == "state" { todo[++n] = $3; next }
-      { i = index($0, "/"); pid = substr($0, 1, i - 1); text[pid] = text[pid] substr($0, i) }
-      END {
-        for (pid in text) {
-          sub(/.*\) /, "", text[pid])
-          split(text[pid], field, " ")
-          children[field[2]] = children[field[2]] " " pid
-        }
-        for (i = 1; i <= n; i++) {
-          if (todo[i] in seen) continue
-          seen[todo[i]] = 1
-          print todo[i]
-          k = split(children[todo[i]], list, " ")
-          while (k) todo[++n] = list[k--]
-        }
-      }' what=state "$work/state" what=procs "$work/procs" >"$work/family"
-  fi
-  {
-    while read -r pid; do
-      for thread in "$PROC/$pid/task"/[0-9]*; do
-        case ${thread##*/} in *[!0-9]*) ;; *) printf '%s\n' "$pid/task/${thread##*/}" ;; esac
-      done
-    done <"$work/family"
-    awk '
-      what == "rules" { moves[$1] = $2 == "move"; next }
-      { for (i = 3; i <= NF; i++) if (moves[$i]) { print $2 "/task/" $1; next } }
-    ' what=rules "$work/rules" what=matched "$work/matched"
-  } | sort -u >"$work/threads"
-  grep_files stat '' <"$work/threads" >"$work/stats"
-  grep_files status '^Cpus_allowed_list:' <"$work/threads" >"$work/masks"
-  grep_files cpuset '' <"$work/threads" >"$work/cpusets"
-  sed 's/^[^:]*://' "$work/cpusets" | sort -u | while IFS= read -r group; do
-    for list in "$CGROUP$group/cpuset.cpus.effective" \
-      "$CGROUP/unified$group/cpuset.cpus.effective" \
-      "$CGROUP/cpuset$group/cpuset.effective_cpus" "$CGROUP/cpuset$group/cpuset.cpus"; do
-      case $group in /..*) break ;; esac # outside our namespace: unknown
-      if read_file "$list" && [ -n "$text" ]; then
-        printf '%s\n' "$text $group"
-        break
-      fi
-    done
-  done >"$work/limits"
-  possible=
-  { IFS= read -r possible <"$SYS/devices/system/cpu/possible"; } 2>/dev/null
-  export possible
-}
-
 # --- Deciding -------------------------------------------------------------------------------------
 #
 # Writes, from the files above:
-#   work/actions  "set|restore TID PID CPUS MINIMUM fresh|known WANTED DESCRIPTION"
+#   work/actions  "{{ own.actions }} DESCRIPTION"
 #   work/next     the state as it must be while the actions run
 #   work/skips    what was not done, and why
 #   work/units    a line a unit
@@ -119,7 +53,7 @@ function skip(why, unit) {
   skips[reason]++
 }
 function act(verb, t, cpus, min, fresh, want, shown) {
-  print verb, t, process[t], cpus, min, fresh, want, shown > actions
+  print verb, t, process[t], began[t], cpus, min, fresh, want, shown > actions
 }
 function keep_line(t, orig, written, earlier) {
   print t, began[t], process[t], orig, written, earlier > next_state
@@ -171,7 +105,7 @@ function decide(t,   p, r, unit, orig, known, lim, cur, want, why, name, back, f
   else if (want == "" || size[want] < min[r]) {
     why = "needs " min[r] " of CPUs " cpus[r] ", but has " (want == "" ? "none" : "only " want)
     why = why ": online are " online
-    if (knows_cpuset(t)) why = why ", its cpuset " clean(group[t]) " has " limit[group[t]]
+    if (knows_cpuset(t)) why = why ", its cpuset " clean(place[group[t]]) " has " limit[group[t]]
   }
   if (why != "") {
     skip(why, unit)
@@ -232,7 +166,12 @@ what == "matched" {
   $1 = $2 = ""
   rules[t] = $0
 }
-what == "limits" { i = index($0, " "); limit[substr($0, i + 1)] = substr($0, 1, i - 1) }
+what == "limits" && FNR % 2 == 0 { place[looked_at] = $0 }
+what == "limits" && FNR % 2 {
+  i = index($0, " ")
+  looked_at = substr($0, i + 1)
+  limit[looked_at] = substr($0, 1, i - 1)
+}
 what ~ /^(procs|stats|masks|cpusets)$/ {
   i = index($0, ":")
   path = substr($0, 1, i - 1)
@@ -242,8 +181,10 @@ what ~ /^(procs|stats|masks|cpusets)$/ {
   if (what == "masks") {
     sub(/^[^:]*:[ \t]*/, "", rest)
     mask[t] = rest
-  } else if (what == "cpusets") group[t] = rest
-  else if (path in stat) stat[path] = stat[path] "\n" rest # the name holds a newline
+  } else if (what == "cpusets") {
+    sub(/^0::/, "", rest)
+    group[t] = rest
+  } else if (path in stat) stat[path] = stat[path] "\n" rest # the name holds a newline
   else stat[path] = rest
 }
 END {
@@ -301,35 +242,25 @@ decide() {
 
 # --- Acting -----------------------------------------------------------------------------------------
 
-pin() { # TID PID CPUS: false only when a thread that still is there could not be set
-  taskset -pc "$3" "$1" >/dev/null 2>"$work/error" && return 0
-  [ -e "$PROC/$2/task/$1" ] || return 0
-  read_file "$work/error" || text=
-  return 1
+# True while a thread is the one that was looked at: its id may be another's by now.
+is_same() { # TID PID START
+  read_start "$PROC/$2/task/$1/stat" && [ "$start" = "$3" ]
 }
 
-# Says what a dry run would do, but nothing that it said in the cycle before. Sets $news if it is
-# not the same.
-tell_actions() {
-  while read -r verb _; do
-    case $verb in set) changed=$((changed + 1)) ;; *) restored=$((restored + 1)) ;; esac
-  done <"$work/actions"
-  news=
-  # shellcheck disable=SC2034 # read by apply.sh
-  cmp -s "$work/actions" "$work/told" || news=1
-  awk 'what == "told" { told[$0] = 1; next } !($0 in told)' \
-    what=told "$work/told" what=actions "$work/actions" >"$work/untold"
-  while read -r verb _ _ _ _ _ _ description; do
-    [ "$verb" != set ] || verb=move
-    say "would $verb $description"
-  done <"$work/untold"
-  mv -f "$work/actions" "$work/told"
+# 0: set; 1: failed, $text says why; 2: the thread has ended; 3: its cpuset has none of the CPUs.
+pin() { # TID PID START CPUS
+  is_same "$1" "$2" "$3" || return 2
+  taskset -pc "$4" "$1" >/dev/null 2>"$work/error" && return 0
+  is_same "$1" "$2" "$3" || return 2
+  read_file "$work/error" || text=
+  case $text in *"nvalid argument"*) return 3 ;; esac
+  return 1
 }
 
 # Does work/actions. The originals are on disk before the first thread is touched; afterwards the
 # state is what the kernel really has.
 act() {
-  changed=0 restored=0 failed=0
+  changed=0 restored=0 failed=0 excluded=0
   if [ -n "$DRY" ]; then
     tell_actions
     return 0
@@ -342,13 +273,16 @@ act() {
   fi
   store_state "$work/next"
   : >"$work/results"
-  while read -r verb tid pid cpus _ _ _ description; do
+  while read -r verb tid pid born cpus _ _ _ description; do
     [ -z "$STOP" ] || break
-    if ! pin "$tid" "$pid" "$cpus"; then
-      failed=$((failed + 1))
-      warn "could not $verb $description: $text"
-      printf '%s\n' "$tid failed" >>"$work/results"
-    else
+    pin "$tid" "$pid" "$born" "$cpus"
+    came=$?
+    if [ "$came:$verb" = 3:restore ]; then # its cpuset has none of its own CPUs any more: all do the same
+      pin "$tid" "$pid" "$born" "${possible:-0-8191}"
+      came=$?
+    fi
+    case $came in
+    0)
       printf '%s\n' "$tid done" >>"$work/results"
       if [ "$verb" = set ]; then
         changed=$((changed + 1))
@@ -357,7 +291,19 @@ act() {
         restored=$((restored + 1))
         say "restored $description"
       fi
-    fi
+      ;;
+    2) printf '%s\n' "$tid gone" >>"$work/results" ;;
+    *)
+      printf '%s\n' "$tid failed" >>"$work/results"
+      if [ "$came:$verb" = 3:set ]; then
+        excluded=$((excluded + 1))
+        printf '%s\n' "skipped, $description: its cpuset has none of these CPUs" >>"$work/skips"
+      else
+        failed=$((failed + 1))
+        warn "could not $verb $description: $text"
+      fi
+      ;;
+    esac
   done <"$work/actions"
   sed 's,^[a-z]* \([0-9]*\) \([0-9]*\) .*,\2/task/\1,' "$work/actions" |
     grep_files status '^Cpus_allowed_list:' >"$work/masks"
@@ -368,12 +314,12 @@ act() {
       sub(/^[^:]*:[^:]*:[ \t]*/, "")
       mask[part[3]] = norm($0)
     }
-    what == "actions" { verb[$2] = $1; min[$2] = $5; fresh[$2] = $6; want[$2] = $7 }
+    what == "actions" { verb[$2] = $1; min[$2] = $6; fresh[$2] = $7; want[$2] = $8 }
     what == "results" { result[$1] = $2 }
     what == "next" {
       t = $1
       if (!(t in verb)) { print; next }
-      if (!(t in mask)) next
+      if (!(t in mask) || result[t] == "gone") next
       if (verb[t] == "restore") {
         if (result[t] != "done") print
         next
@@ -381,7 +327,7 @@ act() {
       if (result[t] == "done") {
         $5 = mask[t]
         $6 = "-"
-        if (size[mask[t]] < min[t]) print t, $3, $4, mask[t], want[t] > (ENVIRON["work"] "/undo")
+        if (size[mask[t]] < min[t]) print t, $3, $2, $4, mask[t], want[t] > (ENVIRON["work"] "/undo")
       } else if (fresh[t] == "fresh") next
       else {
         $5 = $6
@@ -395,8 +341,8 @@ act() {
   # Cut short by a signal: the state on disk still has every original.
   [ "$(sed -n '$p' "$work/settled")" = end ] || return 0
   sed '$d' "$work/settled" >"$work/final"
-  while read -r tid pid cpus got wanted; do
-    pin "$tid" "$pid" "$cpus" || continue
+  while read -r tid pid born cpus got wanted; do
+    pin "$tid" "$pid" "$born" "$cpus" || continue
     changed=$((changed - 1))
     warn "put $pid/$tid back: the kernel allowed only $got of $wanted"
     awk -v tid="$tid" '$1 != tid' "$work/final" >"$work/settled" && mv -f "$work/settled" "$work/final"

@@ -103,9 +103,9 @@ read_file() {
 # Sets $stat to a stat file from its third field on. The name before may hold anything, also ") ".
 read_stat() { read_file "$1" && stat=${text##*) }; }
 
-# Sets $start to the start time of a process, the 22nd field.
-read_start() {
-  read_stat "/proc/$1/stat" || return 1
+# Sets $start to the start time of a process or thread, the 22nd field.
+read_start() { # FILE
+  read_stat "$1" || return 1
   read -r _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ start _ <<END
 $stat
 END
@@ -124,7 +124,7 @@ owner_lives() { # [LOCK]
 $owner - -
 END
   case $owner_pid in '' | *[!0-9]*) return 1 ;; esac
-  [ "$owner_boot" = "$boot" ] && read_start "$owner_pid" && [ "$start" = "$owner_start" ]
+  [ "$owner_boot" = "$boot" ] && read_start "/proc/$owner_pid/stat" && [ "$start" = "$owner_start" ]
 }
 
 # The lock is a hard link, because that appears at once with its owner in it. The lock of an owner
@@ -132,7 +132,7 @@ END
 # the next owner instead.
 take_lock() {
   mkdir -p -- "$STATE" 2>/dev/null || die "$BROKEN" "cannot make $STATE"
-  read_start "$$" || die "$BROKEN" "/proc is not mounted"
+  read_start "/proc/$$/stat" || die "$BROKEN" "/proc is not mounted"
   printf '%s\n' "$$ $start $boot" >"$work/lock" || die "$BROKEN" "cannot write to $work"
   { cp -- "$work/lock" "$STATE/lock.$$"; } 2>/dev/null || die "$BROKEN" "cannot write to $STATE"
   tries=0
@@ -312,6 +312,9 @@ read_possible() {
   [ -n "$possible" ] || possible=${online:-0-8191}
 }
 
+# True where systemd can be asked: not in a container.
+has_systemd() { [ -d "$RUN/systemd/system" ] && command -v systemctl >/dev/null 2>&1; }
+
 # Sets $unit to the name of a group's unit: systemd puts a _ before names that the kernel might take.
 unit_of() {
   unit=${1##*/}
@@ -417,8 +420,12 @@ put_back() { # KIND PATH WHAT ORIGINAL WRITTEN BEFORE
   if ! value_of "$1" "$2" "$3"; then
     case $1 in
     unit | held)
-      failed=$((failed + 1))
-      warn_once "could not restore $title: systemctl does not answer"
+      if has_systemd; then
+        failed=$((failed + 1))
+        warn_once "could not restore $title: systemctl does not answer"
+      else
+        away=$((away + 1))
+      fi
       ;;
     *) forget "$1" "$2" "$3" ;; # the group is gone, and with it what was set
     esac
@@ -589,6 +596,12 @@ in_use() { # KIND PATH WHAT
   return 1
 }
 
+# Says what has to be done elsewhere, and keeps the record of it.
+tell_away() {
+  [ "$away" = 0 ] || warn_once "not put back, settings of units that a run on the host made through systemd: $away;\
+ it is not here, as in a pod: run revert.sh on the host, or start that again"
+}
+
 # Puts back every recorded setting that is not in work/wanted: partitions, which hold cpusets back,
 # and then the last one first.
 release_others() {
@@ -667,15 +680,16 @@ esac
 
 start_up
 result=0
-restored=0 failed=0 foreign=0
+restored=0 failed=0 foreign=0 away=0
 online=
 { IFS= read -r online <"$SYS/devices/system/cpu/online"; } 2>/dev/null
 read_possible
 load_state
 : >"$work/wanted"
 release_others
+tell_away
 [ -n "$DRY" ] || [ -z "$dirty" ] || store_state "$work/state"
-[ "$failed" = 0 ] || result=$PARTLY
+[ "$failed:$away" = 0:0 ] || result=$PARTLY
 total="$restored restored"
 [ -z "$DRY" ] || total="dry run, nothing was touched: $restored would be restored"
 say "$total, $foreign left to who changed them since, $failed failed"

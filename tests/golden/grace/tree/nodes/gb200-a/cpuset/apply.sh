@@ -226,6 +226,7 @@ exit codes: 0 done, also when there was nothing to do
             5 not root
             6 the state file is not one of ours
             7 a tool is missing, or a directory cannot be read or written
+            8 done, but for units that a run on the host set through systemd, which is not here
 END
 }
 
@@ -302,9 +303,9 @@ read_file() {
 # Sets $stat to a stat file from its third field on. The name before may hold anything, also ") ".
 read_stat() { read_file "$1" && stat=${text##*) }; }
 
-# Sets $start to the start time of a process, the 22nd field.
-read_start() {
-  read_stat "/proc/$1/stat" || return 1
+# Sets $start to the start time of a process or thread, the 22nd field.
+read_start() { # FILE
+  read_stat "$1" || return 1
   read -r _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ start _ <<END
 $stat
 END
@@ -323,7 +324,7 @@ owner_lives() { # [LOCK]
 $owner - -
 END
   case $owner_pid in '' | *[!0-9]*) return 1 ;; esac
-  [ "$owner_boot" = "$boot" ] && read_start "$owner_pid" && [ "$start" = "$owner_start" ]
+  [ "$owner_boot" = "$boot" ] && read_start "/proc/$owner_pid/stat" && [ "$start" = "$owner_start" ]
 }
 
 # The lock is a hard link, because that appears at once with its owner in it. The lock of an owner
@@ -331,7 +332,7 @@ END
 # the next owner instead.
 take_lock() {
   mkdir -p -- "$STATE" 2>/dev/null || die "$BROKEN" "cannot make $STATE"
-  read_start "$$" || die "$BROKEN" "/proc is not mounted"
+  read_start "/proc/$$/stat" || die "$BROKEN" "/proc is not mounted"
   printf '%s\n' "$$ $start $boot" >"$work/lock" || die "$BROKEN" "cannot write to $work"
   { cp -- "$work/lock" "$STATE/lock.$$"; } 2>/dev/null || die "$BROKEN" "cannot write to $STATE"
   tries=0
@@ -776,6 +777,7 @@ check_devices() {
     )"
 }
 
+AWAY=8  # what was set through systemd is still set, and systemd is not here
 KEEPS=1 # what could be put back in part only stays in the record
 
 # --- Settings: read, written, recorded, put back ------------------------------------------------
@@ -801,6 +803,9 @@ read_possible() {
   { IFS= read -r possible <"$SYS/devices/system/cpu/possible"; } 2>/dev/null
   [ -n "$possible" ] || possible=${online:-0-8191}
 }
+
+# True where systemd can be asked: not in a container.
+has_systemd() { [ -d "$RUN/systemd/system" ] && command -v systemctl >/dev/null 2>&1; }
 
 # Sets $unit to the name of a group's unit: systemd puts a _ before names that the kernel might take.
 unit_of() {
@@ -907,8 +912,12 @@ put_back() { # KIND PATH WHAT ORIGINAL WRITTEN BEFORE
   if ! value_of "$1" "$2" "$3"; then
     case $1 in
     unit | held)
-      failed=$((failed + 1))
-      warn_once "could not restore $title: systemctl does not answer"
+      if has_systemd; then
+        failed=$((failed + 1))
+        warn_once "could not restore $title: systemctl does not answer"
+      else
+        away=$((away + 1))
+      fi
       ;;
     *) forget "$1" "$2" "$3" ;; # the group is gone, and with it what was set
     esac
@@ -1079,6 +1088,12 @@ in_use() { # KIND PATH WHAT
   return 1
 }
 
+# Says what has to be done elsewhere, and keeps the record of it.
+tell_away() {
+  [ "$away" = 0 ] || warn_once "not put back, settings of units that a run on the host made through systemd: $away;\
+ it is not here, as in a pod: run revert.sh on the host, or start that again"
+}
+
 # Puts back every recorded setting that is not in work/wanted: partitions, which hold cpusets back,
 # and then the last one first.
 release_others() {
@@ -1135,9 +1150,7 @@ find_tree() {
   SYSTEMD=
   if [ -f "$CGROUP/cgroup.controllers" ]; then
     tree=v2
-    if [ -z "$OTHER_ROOT" ] && [ -d "$RUN/systemd/system" ] && command -v systemctl >/dev/null 2>&1; then
-      SYSTEMD=1
-    fi
+    [ -n "$OTHER_ROOT" ] || ! has_systemd || SYSTEMD=1
     first_line "$CGROUP/cgroup.controllers" || value=
     case " $value " in *' cpuset '*) return 0 ;; esac
     why="the kernel offers no cpuset controller in $CGROUP"
@@ -1562,7 +1575,7 @@ cycle() {
   said=$saying
   saying=
   cycles=$((cycles + 1))
-  changed=0 right=0 skipped=0 absent=0 restored=0 failed=0 foreign=0
+  changed=0 right=0 skipped=0 absent=0 restored=0 failed=0 foreign=0 away=0
   news=
   [ -z "$OBSERVE" ] || choose_dry_run
   read_machine
@@ -1601,10 +1614,12 @@ cycle() {
     esac
   fi
   [ -n "$STOP" ] || release_others
+  tell_away
   [ -n "$DRY" ] || [ -z "$dirty" ] || store_state "$work/state"
   mv -f -- "$work/telling" "$work/told"
   case $changed:$restored:$failed in 0:0:0) ;; *) [ -n "$DRY" ] || news=1 ;; esac
   [ "$failed" = 0 ] || [ "$result" != 0 ] || result=$PARTLY
+  [ "$away" = 0 ] || [ "$result" != 0 ] || result=$AWAY
   [ -z "$QUIET" ] || return 0
   [ "$cycles" = 1 ] || [ -n "$news" ] || return 0
   if [ -n "$DRY" ]; then

@@ -102,9 +102,9 @@ read_file() {
 # Sets $stat to a stat file from its third field on. The name before may hold anything, also ") ".
 read_stat() { read_file "$1" && stat=${text##*) }; }
 
-# Sets $start to the start time of a process, the 22nd field.
-read_start() {
-  read_stat "/proc/$1/stat" || return 1
+# Sets $start to the start time of a process or thread, the 22nd field.
+read_start() { # FILE
+  read_stat "$1" || return 1
   read -r _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ start _ <<END
 $stat
 END
@@ -123,7 +123,7 @@ owner_lives() { # [LOCK]
 $owner - -
 END
   case $owner_pid in '' | *[!0-9]*) return 1 ;; esac
-  [ "$owner_boot" = "$boot" ] && read_start "$owner_pid" && [ "$start" = "$owner_start" ]
+  [ "$owner_boot" = "$boot" ] && read_start "/proc/$owner_pid/stat" && [ "$start" = "$owner_start" ]
 }
 
 # The lock is a hard link, because that appears at once with its owner in it. The lock of an owner
@@ -131,7 +131,7 @@ END
 # the next owner instead.
 take_lock() {
   mkdir -p -- "$STATE" 2>/dev/null || die "$BROKEN" "cannot make $STATE"
-  read_start "$$" || die "$BROKEN" "/proc is not mounted"
+  read_start "/proc/$$/stat" || die "$BROKEN" "/proc is not mounted"
   printf '%s\n' "$$ $start $boot" >"$work/lock" || die "$BROKEN" "cannot write to $work"
   { cp -- "$work/lock" "$STATE/lock.$$"; } 2>/dev/null || die "$BROKEN" "cannot write to $STATE"
   tries=0
@@ -385,6 +385,25 @@ look() {
     sed 's,^\./,,' >"$work/fixed"
 }
 
+# --- A dry run ------------------------------------------------------------------------------------
+
+# Says what a dry run would do, but nothing that it said in the cycle before. Sets $news if it is
+# not the same.
+tell_actions() {
+  while read -r verb _; do
+    case $verb in set) changed=$((changed + 1)) ;; *) restored=$((restored + 1)) ;; esac
+  done <"$work/actions"
+  news=
+  # shellcheck disable=SC2034 # read by apply.sh
+  cmp -s "$work/actions" "$work/told" || news=1
+  awk 'what == "told" { told[$0] = 1; next } !($0 in told)' \
+    what=told "$work/told" what=actions "$work/actions" >"$work/untold"
+  while read -r verb _ _ _ description; do
+    say "would $verb $description"
+  done <"$work/untold"
+  mv -f "$work/actions" "$work/told"
+}
+
 # --- Deciding -------------------------------------------------------------------------------------
 #
 # Writes, from the files above:
@@ -557,23 +576,6 @@ put() { # IRQ CPUS
   *"o space left"*) text="the CPUs have no vector left: $text" ;;
   esac
   return 2
-}
-
-# Says what a dry run would do, but nothing that it said in the cycle before. Sets $news if it is
-# not the same.
-tell_actions() {
-  while read -r verb _; do
-    case $verb in set) changed=$((changed + 1)) ;; *) restored=$((restored + 1)) ;; esac
-  done <"$work/actions"
-  news=
-  # shellcheck disable=SC2034 # read by apply.sh
-  cmp -s "$work/actions" "$work/told" || news=1
-  awk 'what == "told" { told[$0] = 1; next } !($0 in told)' \
-    what=told "$work/told" what=actions "$work/actions" >"$work/untold"
-  while read -r verb _ _ _ description; do
-    say "would $verb $description"
-  done <"$work/untold"
-  mv -f "$work/actions" "$work/told"
 }
 
 # Does work/actions. The originals are on disk before the first interrupt is touched; afterwards

@@ -149,9 +149,9 @@ read_file() {
 # Sets $stat to a stat file from its third field on. The name before may hold anything, also ") ".
 read_stat() { read_file "$1" && stat=${text##*) }; }
 
-# Sets $start to the start time of a process, the 22nd field.
-read_start() {
-  read_stat "/proc/$1/stat" || return 1
+# Sets $start to the start time of a process or thread, the 22nd field.
+read_start() { # FILE
+  read_stat "$1" || return 1
   read -r _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ start _ <<END
 $stat
 END
@@ -170,7 +170,7 @@ owner_lives() { # [LOCK]
 $owner - -
 END
   case $owner_pid in '' | *[!0-9]*) return 1 ;; esac
-  [ "$owner_boot" = "$boot" ] && read_start "$owner_pid" && [ "$start" = "$owner_start" ]
+  [ "$owner_boot" = "$boot" ] && read_start "/proc/$owner_pid/stat" && [ "$start" = "$owner_start" ]
 }
 
 # The lock is a hard link, because that appears at once with its owner in it. The lock of an owner
@@ -178,7 +178,7 @@ END
 # the next owner instead.
 take_lock() {
   mkdir -p -- "$STATE" 2>/dev/null || die "$BROKEN" "cannot make $STATE"
-  read_start "$$" || die "$BROKEN" "/proc is not mounted"
+  read_start "/proc/$$/stat" || die "$BROKEN" "/proc is not mounted"
   printf '%s\n' "$$ $start $boot" >"$work/lock" || die "$BROKEN" "cannot write to $work"
   { cp -- "$work/lock" "$STATE/lock.$$"; } 2>/dev/null || die "$BROKEN" "cannot write to $STATE"
   tries=0
@@ -723,6 +723,25 @@ look() {
     sed 's,^\./,,' >"$work/fixed"
 }
 
+# --- A dry run ------------------------------------------------------------------------------------
+
+# Says what a dry run would do, but nothing that it said in the cycle before. Sets $news if it is
+# not the same.
+tell_actions() {
+  while read -r verb _; do
+    case $verb in set) changed=$((changed + 1)) ;; *) restored=$((restored + 1)) ;; esac
+  done <"$work/actions"
+  news=
+  # shellcheck disable=SC2034 # read by apply.sh
+  cmp -s "$work/actions" "$work/told" || news=1
+  awk 'what == "told" { told[$0] = 1; next } !($0 in told)' \
+    what=told "$work/told" what=actions "$work/actions" >"$work/untold"
+  while read -r verb _ _ _ description; do
+    say "would $verb $description"
+  done <"$work/untold"
+  mv -f "$work/actions" "$work/told"
+}
+
 # --- Deciding -------------------------------------------------------------------------------------
 #
 # Writes, from the files above:
@@ -897,23 +916,6 @@ put() { # IRQ CPUS
   return 2
 }
 
-# Says what a dry run would do, but nothing that it said in the cycle before. Sets $news if it is
-# not the same.
-tell_actions() {
-  while read -r verb _; do
-    case $verb in set) changed=$((changed + 1)) ;; *) restored=$((restored + 1)) ;; esac
-  done <"$work/actions"
-  news=
-  # shellcheck disable=SC2034 # read by apply.sh
-  cmp -s "$work/actions" "$work/told" || news=1
-  awk 'what == "told" { told[$0] = 1; next } !($0 in told)' \
-    what=told "$work/told" what=actions "$work/actions" >"$work/untold"
-  while read -r verb _ _ _ description; do
-    say "would $verb $description"
-  done <"$work/untold"
-  mv -f "$work/actions" "$work/told"
-}
-
 # Does work/actions. The originals are on disk before the first interrupt is touched; afterwards
 # the state is what the kernel really has.
 act() {
@@ -1035,19 +1037,27 @@ read_arguments() {
   done
 }
 
-# True where the irqbalance of a process has been told to leave these interrupts alone: by a policy
-# script of this plan, alone or in a directory of them, or one by one.
+# 0 where the irqbalance of a process has been told to leave these interrupts alone: by a policy
+# script of this plan, alone or in a directory of them, or one by one. 2 where its policy script
+# cannot be seen: a container has another root, and may not look at that of the process.
 is_told() { # PROCESS
+  theirs=$1/root
   tr '\000' '\n' <"$1/cmdline" 2>/dev/null >"$work/arguments"
   read_arguments <"$work/arguments"
   if [ -n "$policies" ]; then # a path as that process sees it
-    set -- "$1/root$policies" "$policies" "$1/root$policies"/* "$policies"/*
+    set -- "$theirs$policies" "$policies" "$theirs$policies"/* "$policies"/*
     for path; do
       [ -f "$path" ] && grep -qsxF -e "$POLICY" -- "$path" && return 0
     done
   fi
   while read -r number _; do
-    case $banned in *" $number "*) ;; *) return 1 ;; esac
+    case $banned in
+    *" $number "*) ;;
+    *)
+      [ -z "$policies" ] || [ -e "$theirs/." ] || [ -e "$policies" ] || return 2
+      return 1
+      ;;
+    esac
   done <"$work/placed"
 }
 
@@ -1059,8 +1069,16 @@ check_irqbalance() {
   for process in "$PROC"/[0-9]*; do
     read_file "$process/comm" || continue
     [ "$text" = irqbalance ] || continue
-    is_told "$process" ||
+    is_told "$process"
+    case $? in
+    1)
       warn_once "irqbalance (process ${process##*/}) moves interrupts and has not been told to leave these: install irqbalance-policy.sh and irqbalance.env, which say how, and restart it"
+      ;;
+    2)
+      warn_once "irqbalance (process ${process##*/}) moves interrupts and asks $policies, which cannot be seen from here:\
+ see on the host whether it is irqbalance-policy.sh of this plan"
+      ;;
+    esac
   done
 }
 

@@ -2,17 +2,21 @@
 # Detaches tierc's scheduler and removes its maps. The kernel then schedules as without it.
 # Written by tierc; it is the same for every policy.
 #
-# A scheduler that is not tierc's is left alone, and so is what apply.sh of other targets has set.
+# A scheduler that is not tierc's is left alone. CPU affinity that load.sh --ensure has set while the
+# scheduler was gone is taken back.
 # Usage and exit codes: unload.sh --help
 
 # shellcheck disable=SC2034 # the parts that scripts share set more than each of them uses
 set -u
 
+HERE=$(cd -- "$(dirname -- "$0")" && pwd) || exit 7
+
 usage() {
   cat <<'END'
 usage: unload.sh [--dry-run] [--keep] [--state DIR] [--quiet]
 
-Undoes load.sh.
+Undoes load.sh. A timer with load.sh --ensure attaches the scheduler again: stop that first, or
+create /etc/tierc/disabled, with which load.sh does what this does.
 
   --dry-run     say what would be done; change nothing
   --keep        keep the maps: the seed is in force again when the scheduler is attached again
@@ -21,6 +25,7 @@ Undoes load.sh.
   --help        print this
 
 exit codes: 0 done, also when there was nothing to do
+            1 CPU affinity that load.sh had set could not be taken back
             2 wrong usage
             4 another process holds the lock
             5 not root
@@ -71,8 +76,7 @@ clean_up() {
 }
 
 start_up() {
-  for tool in awk bpftool cat cp dirname grep id ln mkdir mktemp mv rm sed sha256sum sleep sort \
-    tail tr uname xargs; do
+  for tool in cp dirname id ln mkdir mktemp mv rm sleep; do
     command -v "$tool" >/dev/null 2>&1 || die "$BROKEN" "$tool is not installed"
   done
   [ -r "$PROC/self/stat" ] || [ -n "${TIERC_PROC-}" ] || die "$BROKEN" "$PROC is not mounted"
@@ -101,9 +105,9 @@ read_file() {
 # Sets $stat to a stat file from its third field on. The name before may hold anything, also ") ".
 read_stat() { read_file "$1" && stat=${text##*) }; }
 
-# Sets $start to the start time of a process, the 22nd field.
-read_start() {
-  read_stat "/proc/$1/stat" || return 1
+# Sets $start to the start time of a process or thread, the 22nd field.
+read_start() { # FILE
+  read_stat "$1" || return 1
   read -r _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ start _ <<END
 $stat
 END
@@ -122,7 +126,7 @@ owner_lives() { # [LOCK]
 $owner - -
 END
   case $owner_pid in '' | *[!0-9]*) return 1 ;; esac
-  [ "$owner_boot" = "$boot" ] && read_start "$owner_pid" && [ "$start" = "$owner_start" ]
+  [ "$owner_boot" = "$boot" ] && read_start "/proc/$owner_pid/stat" && [ "$start" = "$owner_start" ]
 }
 
 # The lock is a hard link, because that appears at once with its owner in it. The lock of an owner
@@ -130,7 +134,7 @@ END
 # the next owner instead.
 take_lock() {
   mkdir -p -- "$STATE" 2>/dev/null || die "$BROKEN" "cannot make $STATE"
-  read_start "$$" || die "$BROKEN" "/proc is not mounted"
+  read_start "/proc/$$/stat" || die "$BROKEN" "/proc is not mounted"
   printf '%s\n' "$$ $start $boot" >"$work/lock" || die "$BROKEN" "cannot write to $work"
   { cp -- "$work/lock" "$STATE/lock.$$"; } 2>/dev/null || die "$BROKEN" "cannot write to $STATE"
   tries=0
@@ -175,10 +179,40 @@ NOT_UP=10 # the scheduler could not be detached
 
 # --- The maps and the scheduler -----------------------------------------------------------------
 
+PATH=${PATH-}:/usr/sbin:/sbin # bpftool is there, and cron's PATH ends before
+export PATH
 BPFFS=${TIERC_BPFFS:-/sys/fs/bpf}
 LINK=$BPFFS/tierc_link # the scheduler stays attached as long as this is pinned
 STAGE=$BPFFS/tierc_stage
 SCX=$SYS/kernel/sched_ext
+
+# Starts up, with the lock. What this script starts has descriptor 9 open, so that the next one sees
+# it when only the script was killed.
+begin() {
+  start_up
+  [ -z "$DRY" ] || return 0
+  printf '' 2>/dev/null >>"$STATE/users" || die "$BROKEN" "cannot write to $STATE"
+  exec 9<"$STATE/users"
+  # Whoever else has it open was started by a script that was killed: some seconds for that.
+  turns=0
+  while find_orphan; do
+    [ "$turns" -lt 20 ] ||
+      die "$BUSY" "process $pid, of a script that was killed, is still at work; stop it, or wait for it"
+    sleep 1
+    turns=$((turns + 1))
+  done
+}
+
+# True when there is one. Sets $pid.
+find_orphan() {
+  for opened in /proc/[0-9]*/fd/9; do
+    pid=${opened#/proc/}
+    pid=${pid%%/*}
+    # shellcheck disable=SC3013 # dash and busybox know -ef
+    [ "$pid" = "$$" ] || [ ! "$opened" -ef "$STATE/users" ] || return 0
+  done
+  return 1
+}
 
 # Sets $state and $ops: what sched_ext does, and which scheduler is attached.
 read_scx() {
@@ -206,19 +240,50 @@ await_state() {
   return 1
 }
 
-# Detaches our scheduler, if it is attached; its maps stay.
+# Detaches our scheduler, if it is attached; its maps stay. One that goes may have no name any more.
 detach() {
   rm -rf -- "$LINK"
-  is_ours || return 0
-  await_state disabled
+  read_scx
+  case $state:$ops in
+  disabled:* | none:*) ;;
+  *:tierc | *ing:) await_state disabled ;;
+  esac
 }
 
 # Removes the pins of our maps; the kernel frees what nobody uses.
 remove_maps() {
-  rm -rf -- "$STAGE"
+  rm -rf -- "$BPFFS"/tierc_*
   for pin in "$BPFFS"/tierc_*; do
-    [ "$pin" = "$LINK" ] || rm -f -- "$pin"
+    [ ! -e "$pin" ] || die "$BROKEN" "$pin cannot be removed"
   done
+}
+
+# --- What load.sh has left ----------------------------------------------------------------------
+
+note_loaded() {
+  printf '%s\n' "$boot" >"$STATE/loaded" || die "$BROKEN" "cannot write to $STATE"
+  rm -f -- "$STATE/ejected"
+}
+
+# Takes back the CPU affinity that load.sh has set while the scheduler was gone. When that fails it
+# stays written down, for the next time.
+come_back() {
+  target=
+  { IFS= read -r target <"$STATE/fallen_back"; } 2>/dev/null || return 0
+  case $target in
+  cpuset | taskset)
+    if [ ! -x "$HERE/../$target/revert.sh" ]; then
+      warn "$target/apply.sh has set CPU affinity, and there is no $target/revert.sh beside this directory any more to take it back"
+      rm -f -- "$STATE/fallen_back"
+      return 1
+    fi
+    "$HERE/../$target/revert.sh" ${QUIET:+--quiet} || {
+      warn "$target/revert.sh has not taken back all CPU affinity that was set while the scheduler was gone"
+      return 1
+    }
+    ;;
+  esac
+  rm -f -- "$STATE/fallen_back"
 }
 
 # --- Running ------------------------------------------------------------------------------------
@@ -249,7 +314,7 @@ case $STATE in
 *) die "$USAGE" "--state takes an absolute path" ;;
 esac
 
-start_up
+begin
 attached=
 ! is_ours || attached=1
 if [ -n "$DRY" ]; then
@@ -258,10 +323,14 @@ if [ -n "$DRY" ]; then
   exit 0
 fi
 detach || die "$NOT_UP" "the scheduler could not be detached (sched_ext is $state)"
-[ -n "$KEEP" ] || remove_maps
+[ -n "$KEEP" ] || {
+  remove_maps
+  rm -f -- "$STATE/rolled_back"
+}
 rm -f -- "$STATE/loaded" "$STATE/ejected"
 if [ -n "$attached" ]; then
   say "the scheduler is detached"
 else
   say "the scheduler was not attached"
 fi
+come_back || exit "$PARTLY"

@@ -69,8 +69,9 @@ unload.sh undoes it.
 
   --dry-run        say what would be done; change nothing
   --ensure         for a timer: as without, but when the scheduler has gone although it was
-                   loaded, run ../cpuset/apply.sh or ../taskset/apply.sh, and attach it again
-                   only after the pause
+                   loaded, or cannot be attached, run ../cpuset/apply.sh or
+                   ../taskset/apply.sh, and attach it again only after the pause; and a seed
+                   that was rolled back stays so, until the next boot
   --pause SECONDS  how long (default 300)
   --rollback       put the seed in force that was before this one
   --object FILE    the scheduler (default /usr/lib/tierc/tierc.bpf.o)
@@ -81,7 +82,8 @@ unload.sh undoes it.
 While /etc/tierc/disabled exists, the scheduler is detached and its maps are removed.
 
 exit codes: 0 done, also when there was nothing to do
-            1 detached by the kernel: CPU affinity was set instead, or could not be set
+            1 --ensure: not attached, and the pause is not over; or CPU affinity that was set
+              meanwhile could not be taken back
             2 wrong usage
             3 another CPU layout than planned: nothing was changed
             4 another process holds the lock
@@ -89,10 +91,11 @@ exit codes: 0 done, also when there was nothing to do
             7 a tool or a file is missing, or a directory cannot be read or written
             8 this kernel, as it was started, takes no scheduler
             9 another scheduler is attached: nothing was changed
-           10 the scheduler could not be attached
+           10 the scheduler could not be attached, or detached
            11 the scheduler is for maps of another layout
            12 what was read back is not what was written: the seed before is in force
            13 there is no seed to roll back to
+           14 stopped by a signal: the seed before is in force
 END
 }
 
@@ -138,8 +141,8 @@ clean_up() {
 }
 
 start_up() {
-  for tool in awk bpftool cat cp dirname grep id ln mkdir mktemp mv rm sed sha256sum sleep sort \
-    tail tr uname xargs; do
+  for tool in awk cat cp dirname grep id ln mkdir mktemp mv rm sed sha256sum sleep sort tail tr \
+    uname xargs; do
     command -v "$tool" >/dev/null 2>&1 || die "$BROKEN" "$tool is not installed"
   done
   [ -r "$PROC/self/stat" ] || [ -n "${TIERC_PROC-}" ] || die "$BROKEN" "$PROC is not mounted"
@@ -168,9 +171,9 @@ read_file() {
 # Sets $stat to a stat file from its third field on. The name before may hold anything, also ") ".
 read_stat() { read_file "$1" && stat=${text##*) }; }
 
-# Sets $start to the start time of a process, the 22nd field.
-read_start() {
-  read_stat "/proc/$1/stat" || return 1
+# Sets $start to the start time of a process or thread, the 22nd field.
+read_start() { # FILE
+  read_stat "$1" || return 1
   read -r _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ start _ <<END
 $stat
 END
@@ -189,7 +192,7 @@ owner_lives() { # [LOCK]
 $owner - -
 END
   case $owner_pid in '' | *[!0-9]*) return 1 ;; esac
-  [ "$owner_boot" = "$boot" ] && read_start "$owner_pid" && [ "$start" = "$owner_start" ]
+  [ "$owner_boot" = "$boot" ] && read_start "/proc/$owner_pid/stat" && [ "$start" = "$owner_start" ]
 }
 
 # The lock is a hard link, because that appears at once with its owner in it. The lock of an owner
@@ -197,7 +200,7 @@ END
 # the next owner instead.
 take_lock() {
   mkdir -p -- "$STATE" 2>/dev/null || die "$BROKEN" "cannot make $STATE"
-  read_start "$$" || die "$BROKEN" "/proc is not mounted"
+  read_start "/proc/$$/stat" || die "$BROKEN" "/proc is not mounted"
   printf '%s\n' "$$ $start $boot" >"$work/lock" || die "$BROKEN" "cannot write to $work"
   { cp -- "$work/lock" "$STATE/lock.$$"; } 2>/dev/null || die "$BROKEN" "cannot write to $STATE"
   tries=0
@@ -245,6 +248,7 @@ NOT_UP=10   # the scheduler could not be attached
 LAYOUT=11   # maps of another layout
 DIFFERS=12  # what was read back is not what was written
 NO_SLOT=13  # nothing to roll back to
+STOPPED=14  # by a signal
 
 # --- CPU lists, for the awk programs below ------------------------------------------------------
 #
@@ -588,10 +592,40 @@ check_devices() {
 
 # --- The maps and the scheduler -----------------------------------------------------------------
 
+PATH=${PATH-}:/usr/sbin:/sbin # bpftool is there, and cron's PATH ends before
+export PATH
 BPFFS=${TIERC_BPFFS:-/sys/fs/bpf}
 LINK=$BPFFS/tierc_link # the scheduler stays attached as long as this is pinned
 STAGE=$BPFFS/tierc_stage
 SCX=$SYS/kernel/sched_ext
+
+# Starts up, with the lock. What this script starts has descriptor 9 open, so that the next one sees
+# it when only the script was killed.
+begin() {
+  start_up
+  [ -z "$DRY" ] || return 0
+  printf '' 2>/dev/null >>"$STATE/users" || die "$BROKEN" "cannot write to $STATE"
+  exec 9<"$STATE/users"
+  # Whoever else has it open was started by a script that was killed: some seconds for that.
+  turns=0
+  while find_orphan; do
+    [ "$turns" -lt 20 ] ||
+      die "$BUSY" "process $pid, of a script that was killed, is still at work; stop it, or wait for it"
+    sleep 1
+    turns=$((turns + 1))
+  done
+}
+
+# True when there is one. Sets $pid.
+find_orphan() {
+  for opened in /proc/[0-9]*/fd/9; do
+    pid=${opened#/proc/}
+    pid=${pid%%/*}
+    # shellcheck disable=SC3013 # dash and busybox know -ef
+    [ "$pid" = "$$" ] || [ ! "$opened" -ef "$STATE/users" ] || return 0
+  done
+  return 1
+}
 
 # Sets $state and $ops: what sched_ext does, and which scheduler is attached.
 read_scx() {
@@ -619,18 +653,21 @@ await_state() {
   return 1
 }
 
-# Detaches our scheduler, if it is attached; its maps stay.
+# Detaches our scheduler, if it is attached; its maps stay. One that goes may have no name any more.
 detach() {
   rm -rf -- "$LINK"
-  is_ours || return 0
-  await_state disabled
+  read_scx
+  case $state:$ops in
+  disabled:* | none:*) ;;
+  *:tierc | *ing:) await_state disabled ;;
+  esac
 }
 
 # Removes the pins of our maps; the kernel frees what nobody uses.
 remove_maps() {
-  rm -rf -- "$STAGE"
+  rm -rf -- "$BPFFS"/tierc_*
   for pin in "$BPFFS"/tierc_*; do
-    [ "$pin" = "$LINK" ] || rm -f -- "$pin"
+    [ ! -e "$pin" ] || die "$BROKEN" "$pin cannot be removed"
   done
 }
 
@@ -807,6 +844,13 @@ END
 
 warn_once() { warn "$1"; }
 
+# A signal takes effect between two steps, so that nothing is left half done.
+heed_signals() {
+  [ -n "$STOP" ] || return 0
+  rm -rf -- "$STAGE"
+  die "$STOPPED" "stopped by a signal; the seed that was in force stays so"
+}
+
 # Names threads that no sched_ext scheduler sees, because their class comes first.
 note_realtime() {
   # A thread's name may hold anything, also ") ": the last of these is behind it.
@@ -834,20 +878,32 @@ note_realtime() {
 }
 
 check_kernel() {
+  command -v bpftool >/dev/null 2>&1 || die "$BROKEN" "bpftool is not installed"
   read_scx
   [ "$state" != none ] || die "$INCAPABLE" "this kernel has no sched_ext"
   [ -r "$SYS/kernel/btf/vmlinux" ] || die "$INCAPABLE" "this kernel has no type information (BTF)"
-  read_file "$PROC/cmdline"
-  for word in $text; do
-    case $word in
-    isolcpus=*) die "$INCAPABLE" "the kernel runs with $word: with that it takes no scheduler" ;;
+  # Of isolcpus=, only what takes CPUs out of the scheduling domains is listed here.
+  isolated=
+  { IFS= read -r isolated <"$SYS/devices/system/cpu/isolated"; } 2>/dev/null
+  [ -z "$isolated" ] ||
+    die "$INCAPABLE" "the kernel was started with isolcpus= for $isolated: with that it takes no scheduler"
+  # One that comes or goes is soon there or gone.
+  turns=0
+  while [ "$turns" -lt 10 ]; do
+    case $state in
+    enabling | disabling) sleep 1 ;;
+    *) break ;;
     esac
+    turns=$((turns + 1))
+    heed_signals
+    read_scx
   done
   case $state:$ops in
   disabled:* | enabled:tierc) ;;
+  *:tierc) die "$NOT_UP" "sched_ext is still $state tierc's scheduler; nothing was changed" ;;
   *) die "$OTHERS" "the scheduler ${ops:-without a name} is attached ($state); nothing was changed" ;;
   esac
-  [ -n "$DRY" ] || [ -w "$BPFFS" ] || die "$BROKEN" "no BPF file system in $BPFFS"
+  [ -n "$DRY" ] || [ -w "$BPFFS" ] || die "$BROKEN" "no BPF file system in $BPFFS, or it is read-only"
 }
 
 check_machine() {
@@ -862,12 +918,15 @@ check_machine() {
 attach() {
   [ -r "$OBJECT" ] || die "$BROKEN" "no scheduler in $OBJECT; see --object"
   rm -rf -- "$LINK"
-  mkdir -- "$LINK" 2>/dev/null || die "$BROKEN" "cannot make $LINK"
+  mkdir -- "$LINK" 2>/dev/null ||
+    die "$BROKEN" "cannot make $LINK: is there a BPF file system (mount -t bpf bpf $BPFFS)?"
   bpftool struct_ops register "$OBJECT" "$LINK" >"$work/register" 2>&1
   await_up && return
   # Registering says that it went well when it did not, too.
   rm -rf -- "$LINK"
-  tail -n 3 "$work/register" >&2
+  heed_signals
+  tail -n 3 "$work/register" | sed 's/^/tierc:   bpftool: /' >&2
+  [ -z "$ENSURE" ] || give_way
   die "$NOT_UP" "the scheduler could not be attached (sched_ext is ${state}); the kernel's log may say why"
 }
 
@@ -876,6 +935,7 @@ await_up() {
   while [ "$turns" -lt 10 ]; do
     is_ours && return 0
     [ "$state" = enabling ] || [ "$turns" -lt 2 ] || return 1
+    [ -z "$STOP" ] || return 1
     sleep 1
     turns=$((turns + 1))
   done
@@ -885,9 +945,17 @@ await_up() {
 check_layout() {
   ask_slots | run_batch
   read_slots
+  [ -n "$abi" ] || {
+    heed_signals
+    show_errors
+    die "$BROKEN" "the maps of the scheduler that runs cannot be read with bpftool in $BPFFS"
+  }
   [ "$abi" = "$ABI" ] ||
-    die "$LAYOUT" "the scheduler that runs is for maps of another layout than this seed"
-  [ ${#active} = 16 ] || die "$LAYOUT" "tierc_active cannot be read"
+    die "$LAYOUT" "the scheduler that runs is for maps of another layout than this seed; unload it first, with unload.sh"
+  case $active in
+  0[01]000000????????) ;;
+  *) die "$LAYOUT" "tierc_active holds ${active:-nothing}, which is no slot; unload the scheduler first, with unload.sh" ;;
+  esac
 }
 
 # --- The seed -----------------------------------------------------------------------------------
@@ -926,6 +994,7 @@ stage() {
 }
 
 staged_wrong() { # MESSAGE
+  heed_signals # it may have stopped bpftool, too
   show_errors
   rm -rf -- "$STAGE"
   die "$DIFFERS" "$1"
@@ -946,6 +1015,7 @@ publish() { # SLOT
   [ "$held" = "$ids" ] || {
     show_errors
     drop_head "$1" | run_batch
+    heed_signals
     rm -rf -- "$STAGE"
     die "$DIFFERS" "slot $1 did not take the new maps; what was in force stays so"
   }
@@ -975,22 +1045,32 @@ put_in_force() {
     say "seed $SEED is in force already, in slot $slot; nothing was changed"
     return
   fi
+  if [ -n "$ENSURE" ] && [ "$active" != 0000000000000000 ] && is_rolled_back; then
+    say "seed $SEED was rolled back; load.sh without --ensure puts it in force again"
+    return
+  fi
   # With nothing in force either slot will do.
   into=0
   [ "$slot" != 0 ] || [ "$active" = 0000000000000000 ] || into=1
+  heed_signals
   stage
+  heed_signals
   publish "$into"
+  heed_signals
   flip "$into"
   rm -rf -- "$STAGE"
+  rm -f -- "$STATE/rolled_back"
   say "seed $SEED is in force, in slot $slot"
 }
 
+# --- The seed before ----------------------------------------------------------------------------
+
 # The slot that is not in force holds the seed before; its number is in its head.
 roll_back() {
-  ask_slots | run_batch
-  read_slots
+  check_layout
+  left=$active
   case $active in
-  '' | 0000000000000000) die "$NO_SLOT" "no seed is in force" ;;
+  0000000000000000) die "$NO_SLOT" "no seed is in force" ;;
   esac
   other=$((1 - slot))
   look_into "$other"
@@ -1008,6 +1088,9 @@ roll_back() {
     say "dry run: slot $other would be put in force"
     return
   }
+  heed_signals
+  # First, so that a timer cannot put it in force again.
+  printf '%s\n' "$left $boot" >"$STATE/rolled_back" || die "$BROKEN" "cannot write to $STATE"
   # The lowest bit of a generation is its slot.
   low=$(printf '%d' "0x${number%??????}")
   low=$(printf '%02x' "$((low - low % 2 + other))")
@@ -1022,6 +1105,15 @@ roll_back() {
   say "the seed before is in force, in slot $slot"
 }
 
+# True when this seed was rolled back, in this boot.
+is_rolled_back() {
+  left=
+  left_boot=
+  { read -r left left_boot <"$STATE/rolled_back"; } 2>/dev/null
+  [ "$left_boot" = "$boot" ] || return 1
+  [ "$left" = "$ACTIVE0" ] || [ "$left" = "$ACTIVE1" ]
+}
+
 # Prints the number of the seed in a map head, 8 digits as they lie in memory.
 seed_of() { # ID
   printf 'map dump id %s\n' "$1" | run_batch
@@ -1029,35 +1121,50 @@ seed_of() { # ID
     /^key:/ { entry(); print substr(bytes(value), 25) }'
 }
 
-# --- Running ------------------------------------------------------------------------------------
+# --- For a timer: a scheduler that has gone -----------------------------------------------------
 
-ETC=${TIERC_ETC:-/etc/tierc}
-ENSURE=
-ROLLBACK=
-PAUSE=300
-
+# Sets $seconds, since the machine was started: they do not jump when its clock is set.
 now() {
-  IFS=' .' read -r seconds _ <"$PROC/uptime"
+  seconds=0
+  { IFS=' .' read -r seconds _ <"$PROC/uptime"; } 2>/dev/null || seconds=0
 }
 
-# Sets CPU affinity instead, by whichever artifact was built beside this one.
+# Sets $since, when the scheduler was found to be gone, or nothing if that was not in this boot.
+read_since() {
+  now
+  since=
+  since_boot=
+  { read -r since since_boot <"$STATE/ejected"; } 2>/dev/null
+  case $since in
+  '' | *[!0-9]* | ??????????*) since= ;;
+  *) [ "$since_boot" = "$boot" ] && [ "$since" -le "$seconds" ] || since= ;;
+  esac
+}
+
+# Sets CPU affinity instead, by whichever artifact was built beside this one. That it may have to be
+# taken back is written down first.
 fall_back() {
   for target in cpuset taskset; do
     [ -x "$HERE/../$target/apply.sh" ] || continue
-    "$HERE/../$target/apply.sh" ${QUIET:+--quiet} && say "$target/apply.sh holds the lanes meanwhile"
-    printf '%s\n' "$target" >"$STATE/fallen_back"
+    printf '%s\n' "$target" >"$STATE/fallen_back" || die "$BROKEN" "cannot write to $STATE"
+    if "$HERE/../$target/apply.sh" ${QUIET:+--quiet}; then
+      say "$target/apply.sh holds the lanes meanwhile"
+    else
+      warn "$target/apply.sh came to nothing, or not to all: the lanes may not hold"
+    fi
     return
   done
   warn "neither cpuset/apply.sh nor taskset/apply.sh is beside this directory: nothing holds the lanes"
 }
 
-come_back() {
-  target=
-  { IFS= read -r target <"$STATE/fallen_back"; } 2>/dev/null || return 0
-  case $target in
-  cpuset | taskset) [ ! -x "$HERE/../$target/revert.sh" ] || "$HERE/../$target/revert.sh" ${QUIET:+--quiet} ;;
-  esac
-  rm -f -- "$STATE/fallen_back"
+# Begins the pause. That is written down last: if this is stopped on the way, the next one does it
+# again.
+give_way() {
+  now
+  since=$seconds
+  fall_back
+  heed_signals
+  printf '%s\n' "$since $boot" >"$STATE/ejected" || die "$BROKEN" "cannot write to $STATE"
 }
 
 # Sets $end to what the scheduler could say of its end, if anything: struct tierc_exit.
@@ -1077,26 +1184,57 @@ read_end() {
     }')
 }
 
-# For --ensure: true when it may be attached now. The scheduler was ejected if it was loaded in this
-# boot, by us, and is not attached.
+# True when it may be attached now. The scheduler was ejected if it was loaded in this boot, by us,
+# and is not attached.
 may_attach() {
-  loaded=
-  { IFS= read -r loaded <"$STATE/loaded"; } 2>/dev/null
-  [ "$loaded" = "$boot" ] || return 0
-  now
-  since=
-  { read -r since since_boot <"$STATE/ejected"; } 2>/dev/null
-  if [ -z "$since" ] || [ "$since_boot" != "$boot" ]; then
+  read_since
+  if [ -z "$since" ]; then
+    loaded=
+    { IFS= read -r loaded <"$STATE/loaded"; } 2>/dev/null
+    [ "$loaded" = "$boot" ] || return 0
     read_end
     warn "the kernel has detached the scheduler${end:+ ($end)}; its log says more (dmesg)"
-    printf '%s\n' "$seconds $boot" >"$STATE/ejected"
-    since=$seconds
-    fall_back
+    give_way
   fi
   [ "$((seconds - since))" -ge "$PAUSE" ] && return 0
   say "the scheduler is attached again in $((since + PAUSE - seconds)) s"
   return 1
 }
+
+# --- What load.sh has left ----------------------------------------------------------------------
+
+note_loaded() {
+  printf '%s\n' "$boot" >"$STATE/loaded" || die "$BROKEN" "cannot write to $STATE"
+  rm -f -- "$STATE/ejected"
+}
+
+# Takes back the CPU affinity that load.sh has set while the scheduler was gone. When that fails it
+# stays written down, for the next time.
+come_back() {
+  target=
+  { IFS= read -r target <"$STATE/fallen_back"; } 2>/dev/null || return 0
+  case $target in
+  cpuset | taskset)
+    if [ ! -x "$HERE/../$target/revert.sh" ]; then
+      warn "$target/apply.sh has set CPU affinity, and there is no $target/revert.sh beside this directory any more to take it back"
+      rm -f -- "$STATE/fallen_back"
+      return 1
+    fi
+    "$HERE/../$target/revert.sh" ${QUIET:+--quiet} || {
+      warn "$target/revert.sh has not taken back all CPU affinity that was set while the scheduler was gone"
+      return 1
+    }
+    ;;
+  esac
+  rm -f -- "$STATE/fallen_back"
+}
+
+# --- Running ------------------------------------------------------------------------------------
+
+ETC=${TIERC_ETC:-/etc/tierc}
+ENSURE=
+ROLLBACK=
+PAUSE=300
 
 while [ $# -gt 0 ]; do
   case $1 in
@@ -1125,7 +1263,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 case $PAUSE in
-'' | *[!0-9]* | ??????*) die "$USAGE" "--pause takes a number of seconds from 0 to 99999" ;;
+'' | *[!0-9]* | ??????* | 0?*) die "$USAGE" "--pause takes a number of seconds from 0 to 99999" ;;
 esac
 [ -z "$ENSURE" ] || [ -z "$ROLLBACK" ] || die "$USAGE" "--ensure and --rollback exclude each other"
 case $STATE in
@@ -1133,32 +1271,38 @@ case $STATE in
 *) die "$USAGE" "--state takes an absolute path" ;;
 esac
 
-start_up
+begin
 if [ -e "$ETC/disabled" ]; then
   warn "nothing is loaded: $ETC/disabled exists"
   if [ -n "$DRY" ]; then
     ! is_ours || say "dry run: the scheduler would be detached"
-  else
-    read_scx
-    detach || die "$NOT_UP" "the scheduler could not be detached"
-    [ "$state" = enabled ] || remove_maps
-    come_back
-    rm -f -- "$STATE/loaded" "$STATE/ejected"
+    exit 0
   fi
+  detach || die "$NOT_UP" "the scheduler could not be detached (sched_ext is $state)"
+  remove_maps
+  rm -f -- "$STATE/loaded" "$STATE/ejected" "$STATE/rolled_back"
+  come_back || exit "$PARTLY"
   exit 0
 fi
 check_kernel
 check_machine
-note_realtime
+[ -n "$ENSURE" ] || note_realtime
 if [ -n "$ROLLBACK" ]; then
   is_ours || die "$NO_SLOT" "the scheduler is not attached"
   roll_back
   exit 0
 fi
 if [ -n "$DRY" ]; then
-  is_ours || say "dry run: the scheduler would be attached"
-  ask_slots | run_batch
-  read_slots
+  if ! is_ours; then
+    say "dry run: the scheduler would be attached"
+    ask_slots | run_batch
+    read_slots
+  elif [ "$(id -u)" != 0 ]; then
+    say "dry run: the scheduler is attached; whether seed $SEED is in force, only root can see"
+    exit 0
+  else
+    check_layout
+  fi
   if is_in_force; then
     say "dry run: seed $SEED is in force already, in slot $slot"
   else
@@ -1167,13 +1311,18 @@ if [ -n "$DRY" ]; then
   exit 0
 fi
 if ! is_ours; then
-  [ -z "$ENSURE" ] || may_attach || exit "$PARTLY"
+  [ -z "$ENSURE" ] || {
+    may_attach || exit "$PARTLY"
+    note_realtime # every minute would be too often
+  }
+  heed_signals
   attach
+  # At once: whatever becomes of the rest, an ejection is one from now on, and has its own pause.
+  note_loaded
   say "the scheduler is attached"
 fi
 check_layout
 put_in_force
 is_ours || die "$NOT_UP" "the kernel has detached the scheduler again; its log says why (dmesg)"
-printf '%s\n' "$boot" >"$STATE/loaded" || die "$BROKEN" "cannot write to $STATE"
-rm -f -- "$STATE/ejected"
-come_back
+note_loaded
+come_back || exit "$PARTLY"

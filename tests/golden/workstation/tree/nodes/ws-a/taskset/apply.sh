@@ -319,9 +319,9 @@ read_file() {
 # Sets $stat to a stat file from its third field on. The name before may hold anything, also ") ".
 read_stat() { read_file "$1" && stat=${text##*) }; }
 
-# Sets $start to the start time of a process, the 22nd field.
-read_start() {
-  read_stat "/proc/$1/stat" || return 1
+# Sets $start to the start time of a process or thread, the 22nd field.
+read_start() { # FILE
+  read_stat "$1" || return 1
   read -r _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ start _ <<END
 $stat
 END
@@ -340,7 +340,7 @@ owner_lives() { # [LOCK]
 $owner - -
 END
   case $owner_pid in '' | *[!0-9]*) return 1 ;; esac
-  [ "$owner_boot" = "$boot" ] && read_start "$owner_pid" && [ "$start" = "$owner_start" ]
+  [ "$owner_boot" = "$boot" ] && read_start "/proc/$owner_pid/stat" && [ "$start" = "$owner_start" ]
 }
 
 # The lock is a hard link, because that appears at once with its owner in it. The lock of an owner
@@ -348,7 +348,7 @@ END
 # the next owner instead.
 take_lock() {
   mkdir -p -- "$STATE" 2>/dev/null || die "$BROKEN" "cannot make $STATE"
-  read_start "$$" || die "$BROKEN" "/proc is not mounted"
+  read_start "/proc/$$/stat" || die "$BROKEN" "/proc is not mounted"
   printf '%s\n' "$$ $start $boot" >"$work/lock" || die "$BROKEN" "cannot write to $work"
   { cp -- "$work/lock" "$STATE/lock.$$"; } 2>/dev/null || die "$BROKEN" "cannot write to $STATE"
   tries=0
@@ -933,6 +933,58 @@ clear_findings() {
   for file in cpus rules cmdlines matched asked hits; do : >"$work/$file"; done
 }
 
+# In a container /proc names control groups as seen from the container's own: /../../x.slice. Sets $ns to
+# where these paths begin below the root of the host's tree, and $in_ns to whether they do.
+find_ns() {
+  ns=
+  in_ns=
+  [ -s "$work/cpusets" ] || return 0
+  { IFS= read -r mine; } 2>/dev/null <"$PROC/self/cgroup" || mine=
+  case $mine in
+  0::/) ;;
+  ?*) grep -qE '^[^:]*:(0::)?/\.\.' "$work/cpusets" || return 0 ;;
+  *) return 0 ;;
+  esac
+  in_ns=1
+  own=$(cd "$CGROUP" 2>/dev/null && find . -name cgroup.procs -exec grep -slx -e "$$" {} +)
+  mine=${mine#0::}
+  mine=${mine%/}/cgroup.procs
+  case $own in *"$mine") ns=${own%"$mine"} ;; *) in_ns=unknown ;; esac
+  ns=${ns#.}
+}
+
+# Sets $place to a control group's path below the root of the host's tree; false where nobody knows it.
+place_of() { # GROUP
+  place=$1
+  case $in_ns:$place in
+  1:*) ;;
+  unknown:* | :/.. | :/../*) return 1 ;;
+  *) return 0 ;;
+  esac
+  rest=$1
+  above=$ns
+  while :; do
+    case $rest in /.. | /../*) rest=${rest#/..} ;; *) break ;; esac
+    [ -n "$above" ] || return 1
+    above=${above%/*}
+  done
+  place=$above$rest
+  place=${place:-/}
+}
+
+# Prints what $place has of CPUs, for the lines of $group; false where it has no cpuset.
+limit_here() {
+  for list in "$CGROUP$place/cpuset.cpus.effective" \
+    "$CGROUP/unified$place/cpuset.cpus.effective" \
+    "$CGROUP/cpuset$place/cpuset.effective_cpus" "$CGROUP/cpuset$place/cpuset.cpus"; do
+    if read_file "$list" && [ -n "$text" ]; then
+      printf '%s\n' "$text $group" "$place"
+      return 0
+    fi
+  done
+  return 1
+}
+
 # Makes the files that decide reads. Beside the matched threads it looks at every thread of the
 # processes we changed and of those they started: affinity is inherited.
 look() {
@@ -972,15 +1024,18 @@ look() {
   grep_files stat '' <"$work/threads" >"$work/stats"
   grep_files status '^Cpus_allowed_list:' <"$work/threads" >"$work/masks"
   grep_files cpuset '' <"$work/threads" >"$work/cpusets"
-  sed 's/^[^:]*://' "$work/cpusets" | sort -u | while IFS= read -r group; do
-    for list in "$CGROUP$group/cpuset.cpus.effective" \
-      "$CGROUP/unified$group/cpuset.cpus.effective" \
-      "$CGROUP/cpuset$group/cpuset.effective_cpus" "$CGROUP/cpuset$group/cpuset.cpus"; do
-      case $group in /..*) break ;; esac # outside our namespace: unknown
-      if read_file "$list" && [ -n "$text" ]; then
-        printf '%s\n' "$text $group"
-        break
-      fi
+  climbs=
+  if ! [ -s "$work/cpusets" ]; then # a kernel without that file: the cpuset is of a group at or above
+    climbs=1
+    grep_files cgroup '^0::' <"$work/threads" >"$work/cpusets"
+  fi
+  find_ns
+  sed -e 's/^[^:]*://' -e 's/^0:://' "$work/cpusets" | sort -u | while IFS= read -r group; do
+    place_of "$group" || continue
+    while :; do
+      limit_here && break
+      case $climbs$place in 1/?*) place=${place%/*} ;; *) break ;; esac
+      place=${place:-/}
     done
   done >"$work/limits"
   possible=
@@ -988,10 +1043,30 @@ look() {
   export possible
 }
 
+# --- A dry run ------------------------------------------------------------------------------------
+
+# Says what a dry run would do, but nothing that it said in the cycle before. Sets $news if it is
+# not the same.
+tell_actions() {
+  while read -r verb _; do
+    case $verb in set) changed=$((changed + 1)) ;; *) restored=$((restored + 1)) ;; esac
+  done <"$work/actions"
+  news=
+  # shellcheck disable=SC2034 # read by apply.sh
+  cmp -s "$work/actions" "$work/told" || news=1
+  awk 'what == "told" { told[$0] = 1; next } !($0 in told)' \
+    what=told "$work/told" what=actions "$work/actions" >"$work/untold"
+  while read -r verb _ _ _ _ _ _ _ description; do
+    [ "$verb" != set ] || verb=move
+    say "would $verb $description"
+  done <"$work/untold"
+  mv -f "$work/actions" "$work/told"
+}
+
 # --- Deciding -------------------------------------------------------------------------------------
 #
 # Writes, from the files above:
-#   work/actions  "set|restore TID PID CPUS MINIMUM fresh|known WANTED DESCRIPTION"
+#   work/actions  "set|restore TID PID START CPUS MINIMUM fresh|known WANTED DESCRIPTION"
 #   work/next     the state as it must be while the actions run
 #   work/skips    what was not done, and why
 #   work/units    a line a unit
@@ -1043,7 +1118,7 @@ function skip(why, unit) {
   skips[reason]++
 }
 function act(verb, t, cpus, min, fresh, want, shown) {
-  print verb, t, process[t], cpus, min, fresh, want, shown > actions
+  print verb, t, process[t], began[t], cpus, min, fresh, want, shown > actions
 }
 function keep_line(t, orig, written, earlier) {
   print t, began[t], process[t], orig, written, earlier > next_state
@@ -1095,7 +1170,7 @@ function decide(t,   p, r, unit, orig, known, lim, cur, want, why, name, back, f
   else if (want == "" || size[want] < min[r]) {
     why = "needs " min[r] " of CPUs " cpus[r] ", but has " (want == "" ? "none" : "only " want)
     why = why ": online are " online
-    if (knows_cpuset(t)) why = why ", its cpuset " clean(group[t]) " has " limit[group[t]]
+    if (knows_cpuset(t)) why = why ", its cpuset " clean(place[group[t]]) " has " limit[group[t]]
   }
   if (why != "") {
     skip(why, unit)
@@ -1156,7 +1231,12 @@ what == "matched" {
   $1 = $2 = ""
   rules[t] = $0
 }
-what == "limits" { i = index($0, " "); limit[substr($0, i + 1)] = substr($0, 1, i - 1) }
+what == "limits" && FNR % 2 == 0 { place[looked_at] = $0 }
+what == "limits" && FNR % 2 {
+  i = index($0, " ")
+  looked_at = substr($0, i + 1)
+  limit[looked_at] = substr($0, 1, i - 1)
+}
 what ~ /^(procs|stats|masks|cpusets)$/ {
   i = index($0, ":")
   path = substr($0, 1, i - 1)
@@ -1166,8 +1246,10 @@ what ~ /^(procs|stats|masks|cpusets)$/ {
   if (what == "masks") {
     sub(/^[^:]*:[ \t]*/, "", rest)
     mask[t] = rest
-  } else if (what == "cpusets") group[t] = rest
-  else if (path in stat) stat[path] = stat[path] "\n" rest # the name holds a newline
+  } else if (what == "cpusets") {
+    sub(/^0::/, "", rest)
+    group[t] = rest
+  } else if (path in stat) stat[path] = stat[path] "\n" rest # the name holds a newline
   else stat[path] = rest
 }
 END {
@@ -1225,35 +1307,25 @@ decide() {
 
 # --- Acting -----------------------------------------------------------------------------------------
 
-pin() { # TID PID CPUS: false only when a thread that still is there could not be set
-  taskset -pc "$3" "$1" >/dev/null 2>"$work/error" && return 0
-  [ -e "$PROC/$2/task/$1" ] || return 0
-  read_file "$work/error" || text=
-  return 1
+# True while a thread is the one that was looked at: its id may be another's by now.
+is_same() { # TID PID START
+  read_start "$PROC/$2/task/$1/stat" && [ "$start" = "$3" ]
 }
 
-# Says what a dry run would do, but nothing that it said in the cycle before. Sets $news if it is
-# not the same.
-tell_actions() {
-  while read -r verb _; do
-    case $verb in set) changed=$((changed + 1)) ;; *) restored=$((restored + 1)) ;; esac
-  done <"$work/actions"
-  news=
-  # shellcheck disable=SC2034 # read by apply.sh
-  cmp -s "$work/actions" "$work/told" || news=1
-  awk 'what == "told" { told[$0] = 1; next } !($0 in told)' \
-    what=told "$work/told" what=actions "$work/actions" >"$work/untold"
-  while read -r verb _ _ _ _ _ _ description; do
-    [ "$verb" != set ] || verb=move
-    say "would $verb $description"
-  done <"$work/untold"
-  mv -f "$work/actions" "$work/told"
+# 0: set; 1: failed, $text says why; 2: the thread has ended; 3: its cpuset has none of the CPUs.
+pin() { # TID PID START CPUS
+  is_same "$1" "$2" "$3" || return 2
+  taskset -pc "$4" "$1" >/dev/null 2>"$work/error" && return 0
+  is_same "$1" "$2" "$3" || return 2
+  read_file "$work/error" || text=
+  case $text in *"nvalid argument"*) return 3 ;; esac
+  return 1
 }
 
 # Does work/actions. The originals are on disk before the first thread is touched; afterwards the
 # state is what the kernel really has.
 act() {
-  changed=0 restored=0 failed=0
+  changed=0 restored=0 failed=0 excluded=0
   if [ -n "$DRY" ]; then
     tell_actions
     return 0
@@ -1266,13 +1338,16 @@ act() {
   fi
   store_state "$work/next"
   : >"$work/results"
-  while read -r verb tid pid cpus _ _ _ description; do
+  while read -r verb tid pid born cpus _ _ _ description; do
     [ -z "$STOP" ] || break
-    if ! pin "$tid" "$pid" "$cpus"; then
-      failed=$((failed + 1))
-      warn "could not $verb $description: $text"
-      printf '%s\n' "$tid failed" >>"$work/results"
-    else
+    pin "$tid" "$pid" "$born" "$cpus"
+    came=$?
+    if [ "$came:$verb" = 3:restore ]; then # its cpuset has none of its own CPUs any more: all do the same
+      pin "$tid" "$pid" "$born" "${possible:-0-8191}"
+      came=$?
+    fi
+    case $came in
+    0)
       printf '%s\n' "$tid done" >>"$work/results"
       if [ "$verb" = set ]; then
         changed=$((changed + 1))
@@ -1281,7 +1356,19 @@ act() {
         restored=$((restored + 1))
         say "restored $description"
       fi
-    fi
+      ;;
+    2) printf '%s\n' "$tid gone" >>"$work/results" ;;
+    *)
+      printf '%s\n' "$tid failed" >>"$work/results"
+      if [ "$came:$verb" = 3:set ]; then
+        excluded=$((excluded + 1))
+        printf '%s\n' "skipped, $description: its cpuset has none of these CPUs" >>"$work/skips"
+      else
+        failed=$((failed + 1))
+        warn "could not $verb $description: $text"
+      fi
+      ;;
+    esac
   done <"$work/actions"
   sed 's,^[a-z]* \([0-9]*\) \([0-9]*\) .*,\2/task/\1,' "$work/actions" |
     grep_files status '^Cpus_allowed_list:' >"$work/masks"
@@ -1292,12 +1379,12 @@ act() {
       sub(/^[^:]*:[^:]*:[ \t]*/, "")
       mask[part[3]] = norm($0)
     }
-    what == "actions" { verb[$2] = $1; min[$2] = $5; fresh[$2] = $6; want[$2] = $7 }
+    what == "actions" { verb[$2] = $1; min[$2] = $6; fresh[$2] = $7; want[$2] = $8 }
     what == "results" { result[$1] = $2 }
     what == "next" {
       t = $1
       if (!(t in verb)) { print; next }
-      if (!(t in mask)) next
+      if (!(t in mask) || result[t] == "gone") next
       if (verb[t] == "restore") {
         if (result[t] != "done") print
         next
@@ -1305,7 +1392,7 @@ act() {
       if (result[t] == "done") {
         $5 = mask[t]
         $6 = "-"
-        if (size[mask[t]] < min[t]) print t, $3, $4, mask[t], want[t] > (ENVIRON["work"] "/undo")
+        if (size[mask[t]] < min[t]) print t, $3, $2, $4, mask[t], want[t] > (ENVIRON["work"] "/undo")
       } else if (fresh[t] == "fresh") next
       else {
         $5 = $6
@@ -1319,8 +1406,8 @@ act() {
   # Cut short by a signal: the state on disk still has every original.
   [ "$(sed -n '$p' "$work/settled")" = end ] || return 0
   sed '$d' "$work/settled" >"$work/final"
-  while read -r tid pid cpus got wanted; do
-    pin "$tid" "$pid" "$cpus" || continue
+  while read -r tid pid born cpus got wanted; do
+    pin "$tid" "$pid" "$born" "$cpus" || continue
     changed=$((changed - 1))
     warn "put $pid/$tid back: the kernel allowed only $got of $wanted"
     awk -v tid="$tid" '$1 != tid' "$work/final" >"$work/settled" && mv -f "$work/settled" "$work/final"
@@ -1412,6 +1499,7 @@ cycle() {
     return 0
   fi
   read -r matched right skipped alone _ <"$work/counts"
+  skipped=$((skipped + excluded))
   if [ -n "$DRY" ]; then
     total="dry run, nothing was touched: $matched matched, $changed would change"
     would="would be "
