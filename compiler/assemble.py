@@ -66,7 +66,7 @@ def assemble(
     ]
     default = _Domain(pools.shared, 1, pools.shared != topology.effective, False)
     keys = {(ladder.normal, 0, default)}
-    tier_of = {u.name: (u.tier, u.order) for u in resolution.units}
+    tier_of = {u.name: (u.own_tier, u.own_order) for u in resolution.units}
     for unit in resolution.units:
         keys.add((unit.tier, unit.order, domains[unit.name]))
     lane_of = {unit.name: unit.lane for unit in resolution.units}

@@ -128,6 +128,8 @@ def _plan(
     if not _within_limits(policy, plan, resolution, node, sink):
         return None
     for row in plan.degradations:
+        if row.kind == "reservation-unknown":
+            continue  # said of each such node, at its facts (TRC609)
         sink.add(degraded(row, resolution, topology, node))
     for broken in verdicts(safety.check(plan), resolution):
         sink.add(

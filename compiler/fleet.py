@@ -70,11 +70,13 @@ def part(node: str) -> int:
     return int.from_bytes(hashlib.sha256(node.encode()).digest()[:8], "big") % 100
 
 
-def step_of(rollout: Rollout, node: str) -> int:
-    """Return the number of a node's step, from 1: the first that takes it.
+def steps_of(rollout: Rollout) -> int:
+    """Return how many steps there are: those written, and one more for what none of them takes."""
+    return len(rollout.steps) + ("all" not in rollout.steps)
 
-    What no step takes is in one more, the last.  Without steps all nodes are in step 1.
-    """
+
+def step_of(rollout: Rollout, node: str) -> int:
+    """Return the number of a node's step, from 1: the first that takes it, else the last."""
     for number, step in enumerate(rollout.steps, 1):
         if (
             step == "all"
@@ -82,7 +84,7 @@ def step_of(rollout: Rollout, node: str) -> int:
             or (step.percent is not None and part(node) < step.percent)
         ):
             return number
-    return len(rollout.steps) + 1
+    return steps_of(rollout)
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,17 +101,25 @@ def project_root(start: Path) -> Path | None:
     return None
 
 
-def _misnamed_project(root: Path, sink: Sink) -> None:
-    """Report a file that is meant to be the project's and would be passed over."""
-    for name in _OTHER_NAMES:
-        if (root / name).is_file():
-            sink.add(
-                codes.NO_PROJECT.at(
-                    Span.of_file(name),
-                    f"{name} is not read: the project file is called {PROJECT_FILE}",
-                    help=f"rename it to {PROJECT_FILE}",
-                )
+def _without_project(root: Path, sink: Sink) -> None:
+    """Report that there is no project file, or those that are meant to be and are passed over."""
+    others = [name for name in _OTHER_NAMES if (root / name).is_file()]
+    for name in others:
+        sink.add(
+            codes.NO_PROJECT.at(
+                Span.of_file(name),
+                f"{name} is not read: the project file is called {PROJECT_FILE}",
+                help=f"rename it to {PROJECT_FILE}",
             )
+        )
+    if not others:
+        sink.add(
+            codes.WITHOUT_PROJECT.at(
+                Span.of_file(PROJECT_FILE),
+                f"there is no {PROJECT_FILE}: options have their defaults, nodes are only observed",
+                help="write one, even if that is what you want; was it removed, bring it back",
+            )
+        )
 
 
 def load(place: Place, sink: Sink) -> Policy:
@@ -139,7 +147,7 @@ def load(place: Place, sink: Sink) -> Policy:
             beside.remove(found[0])
         test_documents += _test_documents(project_file)
     elif place.only is None:
-        _misnamed_project(place.root, sink)
+        _without_project(place.root, sink)
     options = project.model if project is not None else _default_project()
     if project_file is not None and project is None and not sink.has_errors:
         sink.add(
@@ -183,11 +191,20 @@ def load(place: Place, sink: Sink) -> Policy:
     nodes = _of(loaded, NodeFacts)
     for node in nodes:
         validate(node, sink)
+    intents = _of(loaded, Intent)
+    if nodes and not intents and not lost and place.only is None:
+        sink.add(
+            codes.WITHOUT_INTENTS.at(
+                Span.of_file(PROJECT_FILE),
+                "there is no intent here: nothing is protected on any node",
+                help="write one, or bring back what was removed; files end in .yaml, .yml or .json",
+            )
+        )
     return Policy(
         project=options,
         project_doc=project.doc if project is not None else None,
         files=files,
-        intents=_of(loaded, Intent),
+        intents=intents,
         profiles=Profiles({profile.name: profile for profile in _of(loaded, EngineProfile)}),
         groups=builtin_groups(),
         ladder=Ladder(ladder.model.spec.tiers),

@@ -8,7 +8,8 @@ Which CPUs are whose:
 * ``kubelet_owned``: CPUs the kubelet gave to containers exclusively.  Under its *static* policy
   with a known reservation, every CPU outside ``reservedSystemCPUs`` is the kubelet's as well: it
   may give any of them to a container at any moment, so tierc plans on the reserved ones only.
-  Where the reservation is not known, only the exclusive CPUs are taken out.
+  Where the reservation is not known, only the exclusive CPUs are taken out, and the others are the
+  kubelet's to give away: see :func:`reservation_unknown`.
 * ``isolated``: CPUs of ``isolcpus=`` that are allowed and not the kubelet's.  Not part of
   ``effective``; a lane gets them only when it asks.
 * ``effective`` = online and allowed, less isolated and less kubelet_owned.
@@ -117,6 +118,8 @@ class Topology:
     are not known."""
     strict: bool | None = None
     """Whether the kubelet keeps ordinary pods off ``reserved``; None: not known."""
+    reservation_unknown: bool = False
+    """Whether the kubelet may give any CPU away: see :func:`reservation_unknown`."""
     nohz_full: CpuSet = field(default_factory=CpuSet)
     """Online CPUs of ``nohz_full=``; empty where that is not known."""
     pods_root: str | None = None
@@ -197,6 +200,7 @@ def topology_of(facts: NodeFacts) -> Topology:
         nics=pci_addresses(spec, "nic"),
         reserved=_reserved(spec.kubelet, online),
         strict=None if spec.kubelet is None else spec.kubelet.strict_reservation,
+        reservation_unknown=reservation_unknown(spec),
         nohz_full=(spec.cpus.nohz_full or CpuSet()) & online,
         pods_root=pods_root_of(spec),
     )
@@ -241,6 +245,23 @@ def _reserved(kubelet: Kubelet | None, online: CpuSet) -> CpuSet | None:
     if kubelet is None or not kubelet.present or kubelet.policy != "static":
         return None
     return kubelet.reserved & online if kubelet.reserved else None
+
+
+def reservation_unknown(spec: FactsSpec) -> bool:
+    """Tell whether the kubelet may give any CPU to a container, as far as is known.
+
+    Its policy is static, and nothing says which CPUs it reserves for the system: it need not be
+    told by a list, a quantity (``kubeReserved``) will do, and then it chooses them itself.  Where
+    the operator says which CPUs are tierc's (``overrides.allowed``), these are.
+    """
+    kubelet = spec.kubelet
+    return (
+        kubelet is not None
+        and kubelet.present
+        and kubelet.policy == "static"
+        and not kubelet.reserved
+        and spec.overrides.allowed is None
+    )
 
 
 def _llc_by_cpu(spec: FactsSpec) -> dict[int, int]:

@@ -45,6 +45,12 @@ def _machine(seen: Seen, plan: NodePlan) -> Iterator[str]:
     for where, cpus in cpu_sets(plan, "plan"):
         if cpus - seen.online:
             yield f"{where} has CPUs {cpus - seen.online}, which are not online"
+    if _noted(plan, "reservation-unknown") != seen.may_lose_any:
+        yield f"the kubelet may give any CPU away: {seen.may_lose_any}, and the note says otherwise"
+    if seen.may_lose_any:
+        for lane in plan.lanes:
+            if lane.share == "exclusive":
+                yield f"lane {lane.name} is exclusive, and the kubelet may give its CPUs away"
 
 
 def cpu_sets(value: object, where: str) -> Iterator[tuple[str, CpuSet]]:

@@ -58,6 +58,13 @@ class Seen:
             usable -= kubelet.exclusive or CpuSet()
             if kubelet.policy == "static" and kubelet.reserved:
                 usable &= kubelet.reserved
+        # to a container: the static policy, and nobody says which CPUs are not given away
+        self.may_lose_any = (
+            kubelet is not None
+            and (kubelet.present, kubelet.policy) == (True, "static")
+            and not kubelet.reserved
+            and spec.overrides.allowed is None
+        )
         isolated = spec.overrides.isolated
         if isolated is None:
             isolated = spec.cpus.isolated or CpuSet()

@@ -29,6 +29,11 @@ def policy_test(body: str, name: str = "t") -> str:
     return f"{HEAD}kind: PolicyTest\nmetadata: {{name: {name}}}\nspec:\n{lines}"
 
 
+PASSES = policy_test("lanes: [{name: serve}]", name="passes")
+FAILS = policy_test("lanes: [{name: serve, cores: 1}]", name="fails")
+BROKEN = policy_test("lanes: [{nmae: serve}]", name="broken")
+
+
 class Runner:
     """A policy in a temporary directory, and the command in it."""
 

@@ -341,7 +341,10 @@ def test_a_repository_without_a_project_reads_the_usual_directories_only(
     assert call(capsys, "build", ".", "-o", "rendered")[0] == 0
     code, out, _ = call(capsys, "lint")
     assert code == 0
-    assert out.startswith("2 files, 1 intent, 1 node checked")
+    assert out.startswith("warning[TRC335]: there is no tierc.yaml: options have their defaults")
+    assert out.endswith("2 files, 1 intent, 1 node checked: 1 warning\n")
+    # One file is judged by itself: what else is there is not looked at.
+    assert "TRC335" not in call(capsys, "lint", "intents/a.yaml")[1]
     assert call(capsys, "build", ".", "-o", "rendered", "--check")[0] == 0
 
 
@@ -460,6 +463,44 @@ def test_explain_a_lane_and_a_name_nobody_has(
     code, _, err = call(capsys, "explain", "box", "-p", root, "--lane", "fst")
     assert code == 2
     assert "did you mean fast?" in err
+
+
+def test_explain_takes_a_cgroup_as_an_intent_writes_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pods = intent("job", 'workload: {match: [{cgroup: "@pods/**"}]}\ndemote: background')
+    where = ("--comm", "make", "--cgroup", "@pods/burstable/pod1")
+    root = write(
+        tmp_path / "known",
+        {
+            "intents/a.yaml": pods,
+            "nodes/box.yaml": BOX + "  overrides: {podsRoot: kubepods.slice}\n",
+        },
+    )
+    code, out, _ = call(capsys, "explain", "box", "-p", root, *where)
+    assert code == 0
+    assert 'cgroup "kubepods.slice/burstable/pod1"' in out
+    assert "is taken by job of intent job" in out
+    bare = intent("job", "workload: {match: [{comm: make}]}\ndemote: background")
+    root = write(tmp_path / "unknown", {"intents/a.yaml": bare})
+    code, out, err = call(capsys, "explain", "box", "-p", root, *where)
+    assert (code, out) == (2, "")
+    assert "@pods/burstable/pod1 is not known on box: its facts name no pods root" in err
+    assert "overrides: {podsRoot: kubepods.slice}" in err
+
+
+def test_explain_knows_that_what_is_outside_the_pods_root_is_in_no_pod(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    match = "workload: {match: [{comm: make}], pods: {namespace: etl}}\ndemote: background"
+    kubelet = BOX + "  kubelet: {present: true, podsRoot: kubepods.slice}\n"
+    root = write(tmp_path, {"intents/a.yaml": intent("etl", match), "nodes/box.yaml": kubelet})
+    asked = ("explain", "box", "-p", root, "--comm", "make")
+    for cgroup in ((), ("--cgroup", "kubepods.slice/pod1")):
+        assert "is taken by etl of intent etl, if pods" in call(capsys, *asked, *cgroup)[1]
+    out = call(capsys, *asked, "--cgroup", "system.slice/ci.service")[1]
+    assert "etl" not in out
+    assert "matches no rule" in out
 
 
 @pytest.mark.parametrize("name", ["housekeeping", "leftovers", "shared", "all"])

@@ -78,6 +78,7 @@ def test_a_default_entry_that_is_missing_is_shown_at_the_project(tmp_path: Path)
     root = write(tmp_path, {"policy/a.yaml": text, "tierc.yaml": PROJECT})
     (found,) = compiled(root)[1]
     assert (found.message, str(found.span)) == ("intents does not exist", "tierc.yaml:2:1")
+    assert found.help.startswith("it is read where sources do not say otherwise: create it")
 
 
 def test_a_file_below_an_entry_keeps_its_place(tmp_path: Path) -> None:

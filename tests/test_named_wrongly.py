@@ -122,6 +122,31 @@ def test_a_project_file_of_another_name_is_not_passed_over(
     assert main(["lint"]) == 0
 
 
+def test_a_policy_that_lost_its_intents_is_told_so(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lint"]) == 0
+    assert "TRC336" not in capsys.readouterr().out
+    for file in list((policy / "intents").iterdir()):
+        file.rename(file.with_suffix(".yaml.txt"))
+    assert main(["lint"]) == 0
+    out = capsys.readouterr().out
+    assert "warning[TRC336]: there is no intent here: nothing is protected on any node\n" in out
+    assert "files end in .yaml, .yml or .json\n" in out
+    # Facts that are looked at by themselves are no policy.
+    assert main(["lint", "nodes/box.yaml"]) == 0
+    assert "TRC336" not in capsys.readouterr().out
+
+
+def test_intents_that_cannot_be_read_are_not_missing(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in (policy / "intents").iterdir():
+        file.write_text("kind: Intent\nspec: [\n")
+    assert main(["lint"]) == 1
+    assert "TRC336" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("word", "meant"),
     [

@@ -248,6 +248,21 @@ def test_an_exclusive_lane_is_judged_by_the_plan_and_not_by_who_made_it(tmp_path
     assert found.nodes == ("box",)
 
 
+def test_interrupts_of_gpus_without_an_address_are_left(tmp_path: Path) -> None:
+    text = intent("a", "workload: {group: node-infra}\nkeep: system")
+    bare = BOX.replace('      bdf: "0000:01:00.0"\n', "")
+    nodes = {"box": bare, "n2": bare.replace("name: box", "name: n2"), "n3": facts("n3", {})}
+    for targets, named in (("taskset: {}, irq: {}", ["box", "n2"]), ("taskset: {}", [])):
+        project = project_of(f"enforce: [{{mode: fallback}}]\ntargets: {{{targets}}}\n")
+        found = lint(tmp_path / str(len(named)), text, nodes, project)
+        told = [f for f in found if f.code == "TRC233"]
+        assert [name for f in told for name in f.nodes] == named
+        for one in told:
+            assert "the interrupts of gpu0: the facts give no PCI address" in one.message
+            assert (str(one.span), one.severity.label) == ("tierc.yaml:5:26", "info")
+            assert [r.message for r in one.related] == ["devices of box"]
+
+
 @pytest.mark.parametrize("code", ["TRC205", "TRC229"])
 def test_no_selector_is_blamed_while_facts_could_not_be_read(code: str, tmp_path: Path) -> None:
     spec = "enforce: [{nodes: {names: [other]}, mode: fallback}]\n"

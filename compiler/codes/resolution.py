@@ -174,6 +174,12 @@ A lane's size is not known: a workload of kind `match` or `group` has no profile
 
 A reading that looks like a spin loop is refused: a polling engine keeps a core busy without
 needing it. Turn spinning off, measure again, or state the cores.
+
+A Demand document stands beside the intents and says how many cores an intent's threads keep busy:
+
+    kind: Demand
+    metadata: {name: chat-march}
+    spec: {intent: chat, cores: {p50: 1.2, p99: 3.4}, window: 60s, spinSuspect: false}
 """,
 )
 GPU_NOT_FOUND: Final = Code(
@@ -267,6 +273,36 @@ NO_PROJECT: Final = Code(
 nodes are enforced, would silently be the defaults.  So they would where the file is called
 `tierc.yml` or `tierc.json`, which is not read.
 """,
+)
+WITHOUT_PROJECT: Final = Code(
+    "TRC335",
+    "without-project",
+    Severity.WARNING,
+    """\
+A policy repository without `tierc.yaml`: every option has its default. Nodes are only observed, and
+the default targets are emitted, none of them for a cluster. Where the file was lost, the next build
+would take enforcement and the cluster's objects out of the tree.
+
+Write it, if only to say so; `tierc init` shows all options in one of its own:
+
+    apiVersion: tierc.dev/v1alpha1
+    kind: Project
+    metadata: {name: my-nodes}
+    spec:
+      enforce: [{mode: observe}]
+""",
+    adjustable=True,
+)
+WITHOUT_INTENTS: Final = Code(
+    "TRC336",
+    "without-intents",
+    Severity.WARNING,
+    """\
+A policy repository with nodes and no intent: nothing is protected anywhere. Node software alone has
+CPUs of its own. Where the intents were lost, or the files do not end in `.yaml`, `.yml` or
+`.json`, the next build would take the protection out of the tree.
+""",
+    adjustable=True,
 )
 EMPTY_SOURCE: Final = Code(
     "TRC328",

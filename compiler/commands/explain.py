@@ -28,6 +28,7 @@ from compiler.explain import (
     explain_thread,
 )
 from compiler.report.explain import render_cpu, render_lane, render_node, render_thread
+from compiler.resolve.bind import may_be_in_pod, on_node
 
 
 def run(
@@ -56,8 +57,17 @@ def run(
         print(f"tierc: {node} has no plan; see the findings above", file=sys.stderr)
         return FINDINGS
     ladder = compilation.policy.ladder
-    if thread.cgroup is not None:  # as /proc/PID/cgroup writes it
-        thread = replace(thread, cgroup=thread.cgroup.removeprefix("0::").lstrip("/"))
+    if thread.cgroup is not None:  # as /proc/PID/cgroup writes it, or as an intent does
+        given = thread.cgroup.removeprefix("0::").lstrip("/")
+        cgroup = on_node(given, group.sample.model)
+        if cgroup is None:
+            return fail(
+                f"{given} is not known on {node}: its facts name no pods root; give the cgroup in "
+                "full, or set overrides: {podsRoot: kubepods.slice} in the facts"
+            )
+        thread = replace(thread, cgroup=cgroup)
+    in_pod = may_be_in_pod(group.sample.model, thread.cgroup)
+    thread = replace(thread, may_be_in_pod=in_pod)
     answer: ThreadAnswer | CpuAnswer | LaneAnswer | NodeAnswer
     try:
         if cpu is not None:

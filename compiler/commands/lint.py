@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from compiler.catalog import all_codes
@@ -15,8 +15,7 @@ from compiler.commands.session import (
     fail,
     open_session,
     output_formats,
-    use_color,
-    write_output,
+    write_outputs,
 )
 from compiler.diagnostics import Severity
 from compiler.report.json import render_json
@@ -31,16 +30,14 @@ def run(paths: Sequence[Path], formats: Sequence[str], fail_on: str | None, colo
     try:
         wanted = output_formats(formats, FORMATS)
         session = open_session(paths, tests=True)
-        for name, file in wanted:
-            color_it = file is None and use_color(color, sys.stdout)
-            write_output(_render(session, name, color=color_it), file)
+        write_outputs(wanted, partial(_render, session), color)
     except UsageError as error:
         return fail(str(error))
     level = fail_on or session.compilation.policy.project.spec.lint.fail_on
     return FINDINGS if session.judged.fails(Severity.parse(level)) else OK
 
 
-def _render(session: Session, name: str, *, color: bool) -> str:
+def _render(session: Session, name: str, color: bool) -> str:
     judged = session.judged
     if name == "json":
         names = {id: code.name for id, code in all_codes().items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TextIO
@@ -192,6 +192,39 @@ def write_output(text: str, file: Path | None) -> None:
         file.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror}") from error
+
+
+def write_outputs(
+    outputs: Iterable[tuple[str, Path | None]], render: Callable[[str, bool], str], color: str
+) -> None:
+    """Write a report in each of its formats: files first, whatever becomes of standard output.
+
+    A reader of standard output that has gone (``| head -1``) must cost no file, nor must one file
+    that cannot be written cost another.
+
+    Args:
+        outputs: formats and files, as of :func:`output_formats`.
+        render: returns the report in a format, in colour or not.
+        color: of standard output: ``auto``, ``always`` or ``never``; files have none.
+
+    Raises:
+        UsageError: a file cannot be written; all else is.
+        OSError: standard output cannot be written.
+    """
+    failed: UsageError | None = None
+    try:
+        for name, file in sorted(outputs, key=lambda output: output[1] is None):
+            tint = file is None and use_color(color, sys.stdout)
+            try:
+                write_output(render(name, tint), file)
+            except UsageError as error:
+                failed = failed or error
+    except OSError as error:
+        if failed is None:
+            raise
+        raise failed from error
+    if failed is not None:
+        raise failed
 
 
 def use_color(choice: str, stream: TextIO) -> bool:

@@ -18,9 +18,8 @@ from compiler.commands.session import (
     path_prefix,
     prefixed,
     prefixed_span,
-    use_color,
     what_is_meant,
-    write_output,
+    write_outputs,
 )
 from compiler.diagnostics import Severity, Sink
 from compiler.policy import Policy
@@ -73,9 +72,7 @@ def run(path: Path, keyword: str, formats: Sequence[str], color: str, *, update:
                 return render_test_junit(shown)
             return render_test_text(shown, lambda p: _lines(p, prefix, policy, suite), color=tint)
 
-        for name, target in outputs:
-            tint = target is None and use_color(color, sys.stdout)
-            write_output(render(name, tint), target)
+        write_outputs(outputs, render, color)
     except (UsageError, NothingToCheckError) as error:
         return fail(str(error))
     said.check()

@@ -34,12 +34,14 @@ class Form:
         allowed: what it consists of.
         example: one that is right.
         repair: makes a likely right text of a wrong one; the result is checked before it is shown.
+        exact: a text that people take for a pattern, with wildcards.
     """
 
     what: str
     allowed: str
     example: str
     repair: Callable[[str], str] = str
+    exact: bool = False
 
 
 def _ascii(text: str) -> str:
@@ -113,6 +115,7 @@ FORMS: Final[Mapping[str, Form]] = {
         " of each",
         "spark-a",
         _node_name,
+        exact=True,
     ),
     _pattern(LabelKey): Form(
         "a label key",

@@ -56,7 +56,8 @@ class Shape:
         for spot in reversed(self.spots):  # as in keys, the last counts
             if _is_model(spot.kind) and key in fields(spot.kind):
                 name = next(n for n, i in spot.kind.model_fields.items() if (i.alias or n) == key)
-                return descriptions(spot.kind).get(name, "")
+                # one backtick, as everywhere in messages
+                return descriptions(spot.kind).get(name, "").replace("``", "`")
         return ""
 
     def words(self) -> tuple[str, ...]:

@@ -219,7 +219,10 @@ def _malformed(place: Place, pattern: str) -> Diagnostic:
     message = f"`{cut(text)}` is not {form.what}"
     better = repaired(pattern, text)
     how = f"{form.what} is {form.allowed}; "
-    how += f"write {better}" if better is not None else f"for example {form.example}"
+    if form.exact and re.search(r"[*?]", text):
+        how = f"{form.what} has no wildcards; list the names, or give the nodes a label they share"
+    else:
+        how += f"write {better}" if better is not None else f"for example {form.example}"
     return MALFORMED_TEXT.at(place.span, message, help=how)
 
 

@@ -21,6 +21,7 @@ class Thread:
     cgroup: str | None = None
     cmdline: str | None = None
     kthread: bool = False
+    may_be_in_pod: bool = True
 
     def describe(self) -> str:
         """Return the known facts as text."""
@@ -86,6 +87,8 @@ def match(condition: Condition, thread: Thread) -> tuple[Verdict, tuple[str, ...
         elif not CmdlineRegex.parse(condition.cmdline).matches(thread.cmdline):
             return "no", ()
     if condition.pods is not None:
+        if not thread.may_be_in_pod:
+            return "no", ()
         unknown.append(f"pods {condition.pods}")
     return ("could", tuple(unknown)) if unknown else ("matches", ())
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from compiler.classes import NodeClass, classes_of
 from compiler.decode import Loaded
-from compiler.fleet import part, step_of
+from compiler.fleet import part, step_of, steps_of
 from compiler.model.demand import Demand
 from compiler.model.facts import NodeFacts
 from compiler.model.intent import Intent
@@ -104,9 +104,9 @@ def explain_step(policy: Policy, node: str) -> StepAnswer | None:
     if not set(spec.targets.enabled) & set(CLUSTER_TARGETS):
         return None
     rollout, number = spec.rollout, step_of(spec.rollout, node)
-    steps = len(rollout.steps) + (not rollout.steps or rollout.steps[-1] != "all")
+    steps = steps_of(rollout)
     if not rollout.steps:
-        return StepAnswer(1, 1, "no steps are written, so all nodes at once")
+        return StepAnswer(number, steps, "no steps are written, so all nodes at once")
     if number > len(rollout.steps):
         return StepAnswer(number, steps, "no step that is written takes it")
     step = rollout.steps[number - 1]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from compiler.decode import Loaded
 from compiler.explain.members import ClassAnswer, StepAnswer, explain_class, explain_step
-from compiler.explain.reasons import asked_text, member_text, planned, tier_reasons
+from compiler.explain.reasons import asked_text, left_out_of, member_text, planned, tier_reasons
 from compiler.model.intent import Intent
 from compiler.pipeline import Compilation, CompiledClass
 from compiler.plan import DeviceIrqs, Lane
@@ -267,8 +267,9 @@ def explain_lane(group: CompiledClass, ladder: Ladder, node: str, lane: str) -> 
         devices=tuple(
             (d.id, "unknown" if d.cpus is None else str(d.cpus) or "no CPU") for d in devices
         ),
-        notes=tuple(
-            text for kind, texts in sorted(failed.items()) if kind not in near for text in texts
+        notes=(
+            *(text for kind, texts in sorted(failed.items()) if kind not in near for text in texts),
+            *left_out_of(plan, got.family or lane),
         ),
         at=str(asked.span),
     )

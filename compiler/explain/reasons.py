@@ -52,12 +52,19 @@ def cpu_reasons(unit: Unit, group: CompiledClass) -> tuple[str, ...]:
             f"lane {unit.lane}: {size}{where} (asked for {asked}), "
             f"{shares}" + (f", {words}" if words else "") + f", {lane.span}",
             *(f"{d.about}: {d.message}" for d in plan.degradations if d.about in names),
+            *left_out_of(plan, unit.lane),
         )
     if unit.cpus == plan.leftovers:
         return (f"CPUs {unit.cpus}: what no lane and no housekeeping has",)
     if unit.cpus == plan.machine.effective:
         return (f"CPUs {unit.cpus}: no boundary",)
     return (f"CPUs {unit.cpus}: outside lanes that outrank it",)
+
+
+def left_out_of(plan: NodePlan, lane: str) -> tuple[str, ...]:
+    """Return what targets leave out of a lane or family, each sentence once."""
+    rows = (row for name in sorted(plan.left_out) for row in plan.left_out[name])
+    return tuple(dict.fromkeys(row.message for row in rows if row.lane == lane))
 
 
 def asked_text(lane: ResolvedLane, each: str | None) -> str:

@@ -107,7 +107,7 @@ def _rule_answer(
     plan, resolution = planned(group), group.resolution
     rule, resolved = plan.rules[id], resolution.rules[id]
     band = plan.bands[rule.band]
-    tier_unit = resolution.unit(resolved.tier_unit)
+    tier_unit = resolution.unit(resolved.tier_unit).by_itself()
     lane_unit = next(u for u in plan.units if u.name == resolved.lane_unit)
     own = next(u for u in plan.units if u.name == rule.unit)
     return RuleAnswer(

@@ -241,7 +241,7 @@ class IntentSpec(Model):
     irqs: Literal["lane", "housekeeping", "leave"] | None = None
     """Where interrupts of the workload's devices go."""
     knobs: Literal["auto", "off"] = "auto"
-    """Whether engine flags are emitted."""
+    """Whether findings advise flags of the engine; off: they are seen to elsewhere."""
     precedence: Annotated[int, Field(ge=-1000, le=1000)] = 0
     """Higher wins where intents overlap."""
 

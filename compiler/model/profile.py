@@ -85,7 +85,7 @@ class Knob(Model):
     kind: Literal["flag", "env"]
     value: str | None = None
     advice: Literal["set", "avoid", "optional"] = "optional"
-    """set: emitted under ``knobs: auto``; avoid: works against a lane; optional: only worth
+    """set: advised under ``knobs: auto``; avoid: works against a lane; optional: only worth
     knowing."""
     traffic: tuple[Literal["mostly-idle", "steady", "saturated"], ...] = ()
     """Kinds of traffic for which it is a good idea; empty: any."""

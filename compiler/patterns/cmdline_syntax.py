@@ -82,6 +82,12 @@ class _Parser:
             return atom
         if written in "^$":
             raise PatternError(f"nothing to repeat: {operator} behind {written}", self._at)
+        if operator == "+" and _begins_somewhere(atom):
+            raise PatternError(
+                "^ in what + repeats: the libraries of grep and busybox do not agree on it; repeat "
+                "only what follows the ^",
+                self._at,
+            )
         self._at += 1
         self._no_second_quantifier(operator)
         return Repeat(atom, operator)
@@ -217,3 +223,16 @@ def _literal(char: str) -> Node:
     if len(data) == 1:
         return Bytes(1 << data[0])
     return Cat(tuple(Bytes(1 << byte) for byte in data))
+
+
+def _begins_somewhere(node: Node) -> bool:
+    """Return whether there is a ``^`` in it.
+
+    The GNU C library overlooks what a repeated ``^`` has found: ``(^a)+`` is not found in ``aa``,
+    though ``(^a)(^a)*`` is.  busybox asks it; GNU grep does not.
+    """
+    if isinstance(node, Anchor):
+        return node.at == "^"
+    if isinstance(node, (Alt, Cat)):
+        return any(map(_begins_somewhere, node.parts))
+    return isinstance(node, Repeat) and _begins_somewhere(node.body)

@@ -18,7 +18,7 @@ from compiler.place.housekeeping import (
     wanted_cores,
 )
 from compiler.place.levels import Level, levels
-from compiler.place.refuse import no_housekeeping, refuse_alone, refuse_together
+from compiler.place.refuse import no_housekeeping, not_exclusive, refuse_alone, refuse_together
 from compiler.place.report import (
     gap_note,
     lane_notes,
@@ -135,6 +135,7 @@ def _read(cells: Cells, level: Level, wanted: int) -> tuple[tuple[Aim, ...], lis
     read = [aim_of(request, cells) for request in level.requests]
     aims = tuple(aim for aim in read if isinstance(aim, Aim))
     refusals = [refusal for aim in read if isinstance(aim, tuple) for refusal in aim]
+    refusals += not_exclusive(cells.topology, level.requests)
     refusals += refuse_alone(cells, aims)
     if len(cells.topology.effective_cores) < wanted:
         refusals.append(no_housekeeping(cells.topology, wanted))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from compiler.cpuset import union
@@ -11,7 +11,7 @@ from compiler.place.aims import Aim, aim_of, devices_meant, local_cpus, wanted_k
 from compiler.place.cells import Cells, total
 from compiler.place.fit import Demand, Effort, fit
 from compiler.place.housekeeping import housekeeping_demand
-from compiler.place.request import Refusal
+from compiler.place.request import LaneRequest, Refusal
 from compiler.topology import DeviceView, Topology
 from compiler.words import counted
 
@@ -55,6 +55,29 @@ def refuse_together(
             )
         )
     return tuple(refusals)
+
+
+def not_exclusive(topology: Topology, requests: Iterable[LaneRequest]) -> Iterator[Refusal]:
+    """Yield a refusal per exclusive lane where the kubelet may give its CPUs to a container."""
+    if not topology.reservation_unknown:
+        return
+    for name in dict.fromkeys(
+        request.part_of or request.member_of or request.name
+        for request in requests
+        if request.share == "exclusive"
+    ):
+        yield Refusal(
+            about=name,
+            kind="reservation-unknown",
+            message=(
+                f"lane {name} is exclusive, and the kubelet may give its CPUs to a container: its "
+                "policy is static, and which CPUs it reserves is not known"
+            ),
+            help=(
+                "write in the facts what it reserves (kubelet.reserved) or what is tierc's "
+                "(overrides.allowed), or share: guarded"
+            ),
+        )
 
 
 def no_housekeeping(topology: Topology, wanted: int) -> Refusal:

@@ -2,7 +2,7 @@
 
 Kinds are stable: a preference's own name, ``split-core``, ``no-locality``,
 ``housekeeping-shrunk``, ``housekeeping-shared``, ``guard-dropped``, ``reservation-shared``,
-``family-collapsed``, ``search-stopped``.
+``reservation-unknown``, ``family-collapsed``, ``search-stopped``.
 """
 
 from __future__ import annotations
@@ -120,11 +120,23 @@ def shared(keep: CpuSet, host: LaneRequest) -> Degradation:
 
 
 def reservation(topology: Topology, closed: bool) -> tuple[Degradation, ...]:
-    """Say that pods without exclusive CPUs may run where tierc plans under the static policy.
+    """Say that pods may run where tierc plans under the static policy.
 
-    Without strict reservation the kubelet runs them on every CPU that no container has for itself.
-    Where it is not known, it is said only when something is ``closed`` to others.
+    Without strict reservation the kubelet runs ordinary ones on every CPU that no container has for
+    itself; where that is not known, it is said only when something is ``closed`` to others.  Where
+    the reservation is not known, a container may get any CPU for itself.
     """
+    if topology.reservation_unknown:
+        return (
+            Degradation(
+                about="housekeeping",
+                kind="reservation-unknown",
+                message=(
+                    f"the kubelet may give any of {cpus_text(topology.effective)} to a container "
+                    "for itself: its policy is static, and which CPUs it reserves is not known"
+                ),
+            ),
+        )
     if topology.reserved is None or topology.strict or (topology.strict is None and not closed):
         return ()
     why = "is off" if topology.strict is False else "is not known to be on"

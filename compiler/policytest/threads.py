@@ -14,7 +14,7 @@ from compiler.plan import Condition, NodePlan
 from compiler.policy import Ladder
 from compiler.policytest.names import HOUSEKEEPING, LEFTOVERS
 from compiler.policytest.results import Failure, alternatives
-from compiler.resolve.bind import PODS, pods_root
+from compiler.resolve.bind import may_be_in_pod, on_node
 from compiler.resolve.pods import pods_take
 
 SpanOf = Callable[..., Span]
@@ -64,18 +64,18 @@ def check_thread(
     assert plan is not None
     node = group.nodes[0]
     cgroup = given.cgroup
-    if cgroup is not None and (cgroup == PODS or cgroup.startswith(f"{PODS}/")):
-        root = pods_root(group.sample.model)
-        if root is None:
+    if given.cgroup is not None:
+        cgroup = on_node(given.cgroup, group.sample.model)
+        if cgroup is None:
             yield Failure(
                 span("given", "cgroup"),
-                f"a node with pods, since the thread is in {cgroup}",
+                f"a node with pods, since the thread is in {given.cgroup}",
                 "the node's facts name no pods root",
                 help="set overrides: {podsRoot: kubepods.slice} in the node's facts",
             )
             return
-        cgroup = root + cgroup[len(PODS) :]
-    thread = Thread(given.comm, given.leader_comm, cgroup, given.cmdline, given.kthread)
+    inside = given.pod is not None or may_be_in_pod(group.sample.model, cgroup)
+    thread = Thread(given.comm, given.leader_comm, cgroup, given.cmdline, given.kthread, inside)
     outcomes = _outcomes(group, ladder, node, thread, given)
     undecided: list[tuple[Span, str]] = []
     for key, wanted, holds, shown in _demands(expect, plan):
@@ -110,11 +110,8 @@ def _outcomes(
     out: list[Outcome] = []
     for rule in sorted(rules, key=lambda rule: rule.rule):
         condition = plan.rules[rule.rule].match
-        if (
-            condition.pods is not None
-            and (inside := _in_pods(group, condition.pods, thread, given)) is not None
-        ):
-            if not inside:
+        if condition.pods is not None and given.pod is not None:
+            if not pods_take(condition.pods, given.pod.namespace, given.pod.labels):
                 continue
             condition = condition.model_copy(update={"pods": None})
         _, unknown = match(condition, thread)
@@ -124,21 +121,6 @@ def _outcomes(
     cpus = CpuSet.parse(answer.default_cpus)
     out.append(Outcome(None, answer.default_tier, cpus, close=answer.close))
     return out
-
-
-def _in_pods(group: CompiledClass, pods: str, thread: Thread, given: GivenThread) -> bool | None:
-    """Return whether the thread is in a pod that a rule selects; None where that is unknown.
-
-    Outside the node's pods root there are no pods; a node without one has none.
-    """
-    if given.pod is not None:
-        return pods_take(pods, given.pod.namespace, given.pod.labels)
-    root = pods_root(group.sample.model)
-    if root is None:
-        return False
-    if thread.cgroup is None or thread.cgroup == root or thread.cgroup.startswith(f"{root}/"):
-        return None
-    return False
 
 
 Demand = tuple[tuple[str | int, ...], str, Callable[[Outcome], bool], Callable[[Outcome], str]]

@@ -8,7 +8,6 @@ from compiler.codes import resolution as codes
 from compiler.decode import Loaded
 from compiler.diagnostics import Sink
 from compiler.model.facts import NodeFacts
-from compiler.model.intent import Intent
 from compiler.plan import MAX_RULES
 from compiler.policy import Policy
 from compiler.resolve.bind import bind
@@ -18,7 +17,7 @@ from compiler.resolve.expand import expand
 from compiler.resolve.interrupts import claims_of
 from compiler.resolve.lanes import lane_name, lanes_of, wants_leftovers
 from compiler.resolve.overlap import Candidate, Outcome, rank
-from compiler.resolve.tiers import UnitTier, check_above, intent_orders, unit_tiers
+from compiler.resolve.tiers import Orders, UnitTier, check_above, intent_orders, unit_tiers
 from compiler.resolve.ties import find_ties
 from compiler.resolve.types import (
     Expansion,
@@ -41,12 +40,12 @@ def resolve(
     drafts = bind(policy, expansions, node, sink)
     tiers = unit_tiers(policy.ladder, drafts, expansions, sink)
     intents = [e.intent for e in expansions]
-    own = _intent_tiers(policy, intents, drafts, tiers)
-    orders = intent_orders(policy, own, sink)
+    of_intent = _intent_tiers(policy, drafts, tiers)
+    orders = intent_orders(policy, of_intent, sink)
     # Threads of interrupts are SCHED_FIFO and follow their interrupt's affinity: a thread rule
     # would do nothing, so the unit has a tier and no rules.
     ranked = rank([Candidate(d, m) for d in drafts if d.stage != "gpu-irq" for m in d.matchers])
-    outcomes = {d.name: _outcome(d, tiers[d.name], orders) for d in drafts}
+    outcomes = {d.name: _outcome(policy, d, tiers[d.name], orders) for d in drafts}
     find_ties(ranked, outcomes, policy.ladder, sink)
     rules = complete(ranked, tiers, outcomes, sink)
     if len(rules) > MAX_RULES:
@@ -57,28 +56,31 @@ def resolve(
     units = tuple(
         _unit(policy, d, tiers, orders, outcomes[d.name], of_unit.get(d.name, ())) for d in drafts
     )
-    placed = _lane_tiers(own, units, rules)
-    lanes = lanes_of(policy, [i for i in intents if i.name in placed], node, placed, orders, sink)
+    placed = _lane_tiers({name: min(own) for name, own in of_intent.items()}, units, rules)
+    lanes = lanes_of(
+        policy,
+        [i for i in intents if i.name in placed],
+        node,
+        placed,
+        orders.beside(placed),
+        sink,
+    )
     reasons = {why: span for e in expansions for why, span in e.reasons.items()}
-    irqs = claims_of(intents, node, _claim_tiers(policy, expansions, placed), orders, sink)
+    claimed = _claim_tiers(policy, expansions, placed)
+    irqs = claims_of(intents, node, claimed, orders.beside(claimed), sink)
     return Resolution(units, rules, lanes, reasons, irqs)
 
 
 def _intent_tiers(
-    policy: Policy,
-    intents: Sequence[Loaded[Intent]],
-    drafts: Sequence[UnitDraft],
-    tiers: Mapping[str, UnitTier],
-) -> dict[str, int]:
-    """Return the highest tier among each intent's units; normal where it says nothing."""
-    out: dict[str, int] = {}
+    policy: Policy, drafts: Sequence[UnitDraft], tiers: Mapping[str, UnitTier]
+) -> dict[str, set[int]]:
+    """Return the tiers of each intent's units; normal where it says nothing."""
+    out: dict[str, set[int]] = {}
     for draft in drafts:
         if draft.intent is None:
             continue
         tier = tiers[draft.name].tier
-        value = policy.ladder.normal if tier is None else tier
-        name = draft.intent.name
-        out[name] = min(out.get(name, value), value)
+        out.setdefault(draft.intent.name, set()).add(policy.ladder.normal if tier is None else tier)
     return out
 
 
@@ -110,14 +112,15 @@ def _claim_tiers(
     return {**of_node, **placed}
 
 
-def _outcome(draft: UnitDraft, tier: UnitTier, orders: Mapping[str, int]) -> Outcome:
+def _outcome(policy: Policy, draft: UnitDraft, tier: UnitTier, orders: Orders) -> Outcome:
     if draft.intent is None:
         return Outcome(tier.tier, 0, None)
     lane = lane_name(draft.intent)
     cpus = f"lane {lane}" if lane is not None else None
     if wants_leftovers(draft.intent):
         cpus = "the leftovers"
-    return Outcome(tier.tier, orders.get(draft.intent.name, 0), cpus)
+    place = orders.of(draft.intent.name, policy.ladder.normal if tier.tier is None else tier.tier)
+    return Outcome(tier.tier, place, cpus)
 
 
 def _too_many(rules: Sequence[ResolvedRule], drafts: Sequence[UnitDraft], sink: Sink) -> None:
@@ -142,7 +145,7 @@ def _unit(
     policy: Policy,
     draft: UnitDraft,
     tiers: Mapping[str, UnitTier],
-    orders: Mapping[str, int],
+    orders: Orders,
     outcome: Outcome,
     rules: Sequence[ResolvedRule],
 ) -> ResolvedUnit:
@@ -154,14 +157,18 @@ def _unit(
         source = min(given, key=lambda t: normal if t.tier is None else t.tier, default=mine)
     intent = draft.intent
     lane = lane_name(intent) if intent is not None else None
+    tier = normal if source.tier is None else source.tier
+    own_tier = normal if mine.tier is None else mine.tier
     return ResolvedUnit(
         draft=draft,
-        tier=normal if source.tier is None else source.tier,
+        tier=tier,
+        own_tier=own_tier,
         effect=mine.effect,
         winner=source.winner,
         losers=source.losers,
         chain=source.chain,
-        order=orders.get(intent.name, 0) if intent is not None else 0,
+        order=orders.of(intent.name, tier) if intent is not None else 0,
+        own_order=orders.of(intent.name, own_tier) if intent is not None else 0,
         lane=lane,
         leftovers=outcome.cpus == "the leftovers",
     )

@@ -24,6 +24,25 @@ def pods_root(facts: NodeFacts) -> str | None:
     return pods_root_of(facts.spec)
 
 
+def on_node(cgroup: str, facts: NodeFacts) -> str | None:
+    """Return a cgroup with ``@pods`` at its start replaced; None if the pods root is unknown."""
+    if cgroup != PODS and not cgroup.startswith(f"{PODS}/"):
+        return cgroup
+    root = pods_root(facts)
+    return None if root is None else root + cgroup[len(PODS) :]
+
+
+def may_be_in_pod(facts: NodeFacts, cgroup: str | None) -> bool:
+    """Return whether a thread may be in a pod, as far as its cgroup (None: unknown) tells.
+
+    Outside the node's pods root there are no pods; a node without a kubelet has none.
+    """
+    root = pods_root(facts)
+    if root is None:
+        return facts.spec.kubelet is not None and facts.spec.kubelet.present
+    return cgroup is None or cgroup == root or cgroup.startswith(f"{root}/")
+
+
 def bind(
     policy: Policy, expansions: Sequence[Expansion], node: Loaded[NodeFacts], sink: Sink
 ) -> tuple[UnitDraft, ...]:

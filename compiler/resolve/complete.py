@@ -94,27 +94,34 @@ def _joint(
     """Yield rules for threads of an intent with a tier and of one that only places.
 
     Each comes with the place it goes before.  A user's rule that only places goes before built-in
-    groups, as any rule of a user, and is not joined with them.
+    groups, as any rule of a user, and is not joined with them.  Nothing is joined with a rule
+    that comes after one which has all threads of the other half: that one goes first.
     """
     places = {id(c): i for i, c in enumerate(ranked)}
-    for j, speaker in enumerate(ranked):
-        said = outcomes[speaker.unit.name]
-        if speaker.unit.intent is None or said.tier is None:
-            continue
-        for giver in givers:
-            i = places[id(giver)]
+    speaking = [(j, c) for j, c in enumerate(ranked) if outcomes[c.unit.name].tier is not None]
+    for giver in givers:
+        i = places[id(giver)]
+        for _, speaker in (row for row in speaking if row[0] > i):
             if not texts_meet(giver.texts, speaker.texts):
                 continue
-            if i < j:
-                if speaker.unit.builtin and not giver.unit.builtin:
-                    continue
-                if texts_contain(speaker.texts, giver.texts):
-                    continue  # it takes the tier as a whole
-            elif said.cpus is not None or texts_contain(giver.texts, speaker.texts):
-                continue  # it has CPUs, or takes them as a whole
+            if texts_contain(speaker.texts, giver.texts):
+                break  # it gives the tier to the whole rule, and goes before all that follow
+            if speaker.unit.intent is None or (speaker.unit.builtin and not giver.unit.builtin):
+                continue
             both = condition_both(giver.matcher.condition, speaker.matcher.condition)
             if both is not None:
-                yield min(i, j), _joined(giver, speaker, both)
+                yield i, _joined(giver, speaker, both)
+    for j, speaker in speaking:
+        if speaker.unit.intent is None or outcomes[speaker.unit.name].cpus is not None:
+            continue
+        for giver in (c for c in givers if places[id(c)] > j):
+            if not texts_meet(giver.texts, speaker.texts):
+                continue
+            if texts_contain(giver.texts, speaker.texts):
+                break  # it gives the CPUs to the whole rule
+            both = condition_both(giver.matcher.condition, speaker.matcher.condition)
+            if both is not None:
+                yield j, _joined(giver, speaker, both)
 
 
 def _joined(giver: Candidate, speaker: Candidate, condition: Condition) -> ResolvedRule:

@@ -91,14 +91,15 @@ def _anchored(text: str) -> bytes:
 
 def _has_branches(text: str) -> bool:
     """Return whether the whole expression may be one of several: a ``|`` outside all groups."""
-    depth, skip = 0, False
-    for char in text:
-        if skip or char == "\\":
-            skip = not skip
-        elif char == "|" and depth == 0:
+    depth = at = 0
+    while at < len(text):
+        char = text[at]
+        if char == "|" and depth == 0:
             return True
-        else:
-            depth += (char == "(") - (char == ")")
+        depth += (char == "(") - (char == ")")
+        if char == "[":  # to its end; what comes first in it is a member, be it a ]
+            at = text.index("]", at + (3 if text[at + 1] == "^" else 2))
+        at += 2 if char == "\\" else 1
     return False
 
 

@@ -16,6 +16,7 @@ from compiler.model.facts import NodeFacts
 from compiler.model.intent import Intent
 from compiler.resolve.gpus import gpus_of
 from compiler.resolve.lanes import lane_name, placing_words
+from compiler.resolve.tiers import Orders
 from compiler.resolve.types import IrqClaim
 from compiler.words import listed
 
@@ -24,7 +25,7 @@ def claims_of(
     intents: Sequence[Loaded[Intent]],
     node: Loaded[NodeFacts],
     tiers: Mapping[str, int],
-    orders: Mapping[str, int],
+    orders: Orders,
     sink: Sink,
 ) -> tuple[IrqClaim, ...]:
     """Return what the intents say of interrupts, those that win first; conflicts are findings.
@@ -33,7 +34,7 @@ def claims_of(
         intents: those of the node.
         node: any node of the class.
         tiers: highest tier among the units that each intent speaks of.
-        orders: order of each intent inside its tier.
+        orders: of the intents inside those tiers.
         sink: takes the findings.
     """
     found = [
@@ -62,7 +63,7 @@ def _claim(
     intent: Loaded[Intent],
     node: Loaded[NodeFacts],
     tiers: Mapping[str, int],
-    orders: Mapping[str, int],
+    orders: Orders,
     sink: Sink,
 ) -> IrqClaim | None:
     spec = intent.model.spec
@@ -95,7 +96,7 @@ def _claim(
         gpus=gpus,  # what the node lacks was reported where the intent's lane was made
         nics="nic-local" in words,
         tier=tiers[intent.name],
-        order=orders.get(intent.name, 0),
+        order=orders.of(intent.name, tiers[intent.name]),
     )
 
 

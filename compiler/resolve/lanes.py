@@ -16,6 +16,7 @@ from compiler.profiles import stage_matches
 from compiler.resolve.families import User, divide
 from compiler.resolve.gpus import gpus_of
 from compiler.resolve.localities import Locality
+from compiler.resolve.tiers import Orders
 from compiler.resolve.types import Decided, Defined, ResolvedLane
 from compiler.resolve.values import Size, decide, size_text
 from compiler.select import selects
@@ -67,14 +68,14 @@ def lanes_of(
     intents: Sequence[Loaded[Intent]],
     node: Loaded[NodeFacts],
     tiers: Mapping[str, int],
-    orders: Mapping[str, int],
+    orders: Orders,
     sink: Sink,
 ) -> tuple[ResolvedLane, ...]:
     """Return the lanes of the node, highest tier first.
 
     Args:
         tiers: highest tier among each intent's units.
-        orders: order of each intent inside its tier.
+        orders: of the intents inside those tiers.
     """
     members: dict[str, list[Loaded[Intent]]] = {}
     for intent in intents:
@@ -97,7 +98,7 @@ def _lane(
     node: Loaded[NodeFacts],
     topology: Topology,
     tiers: Mapping[str, int],
-    orders: Mapping[str, int],
+    orders: Orders,
     sink: Sink,
 ) -> ResolvedLane | None:
     cores = decide(name, "cores", joined, lambda i: _written(policy, i, node, sink), sink)
@@ -112,7 +113,7 @@ def _lane(
     ranked = sorted(joined, key=lambda i: (-i.model.spec.precedence, i.name))
     prefer = tuple(dict.fromkeys(w for i in ranked for w in i.model.spec.prefer if w in PLACING))
     require = tuple(dict.fromkeys(w for i in ranked for w in i.model.spec.require))
-    best = min(joined, key=lambda i: (tiers[i.name], orders[i.name], i.name))
+    best = min(joined, key=lambda i: (tiers[i.name], orders.of(i.name, tiers[i.name]), i.name))
     size: Size = cores.value
     users = _users(joined, node, sink) if "gpu-local" in (*prefer, *require) else []
 
@@ -127,7 +128,7 @@ def _lane(
     lane = ResolvedLane(
         name=name,
         tier=tiers[best.name],
-        order=orders[best.name],
+        order=orders.of(best.name, tiers[best.name]),
         min=size[0],
         max=size[1],
         share=share,
@@ -234,7 +235,7 @@ def _measured(
                 span,
                 f"cores: measured, and {many} intent {intent.name} on this node",
                 related=[Related(d.span("spec", "intent"), f"demand {d.name}") for d in found],
-                help="measure it, or state the cores",
+                help="write a Demand document with what was measured, or state the cores",
             )
         )
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -137,18 +137,72 @@ def check_above(policy: Policy, sink: Sink) -> bool:
     return not found
 
 
-def intent_orders(policy: Policy, tiers: Mapping[str, int], sink: Sink) -> dict[str, int]:
-    """Return each intent's order inside its tier, 0 first.
+class Orders:
+    """Places of intents inside tiers: who is before whom, as far as ``above`` says.
+
+    Each tier has its own.  An intent whose units are in several tiers is ordered in each among
+    what else is there, and what is above it in one tier alone moves it in no other.
+    """
+
+    def __init__(
+        self,
+        depths: Mapping[str, int],
+        edges: Collection[tuple[str, str]],
+        members: Mapping[int, Collection[str]],
+    ) -> None:
+        """Make the orders.
+
+        Args:
+            depths: of each intent: more than of any that is above it.
+            edges: pairs of intents, the first above the second.
+            members: the intents of each tier.
+        """
+        self._depths = depths
+        self._edges = edges
+        self._members = members
+        self._places: dict[int, Mapping[str, int]] = {}
+
+    def of(self, intent: str, tier: int) -> int:
+        """Return the place of an intent in a tier, 0 first; 0 where nothing is known of it."""
+        if not self._edges:
+            return 0
+        if tier not in self._places:
+            self._places[tier] = self._in(frozenset(self._members.get(tier, ())))
+        return self._places[tier].get(intent, 0)
+
+    def _in(self, members: frozenset[str]) -> Mapping[str, int]:
+        """Return for each intent how many of the members are above it, one above the other."""
+        over: dict[str, list[str]] = {}
+        for high, low in self._edges:
+            over.setdefault(low, []).append(high)
+        places: dict[str, int] = {}
+        for name in sorted(self._depths, key=lambda name: self._depths[name]):
+            places[name] = max((places[o] + (o in members) for o in over.get(name, ())), default=0)
+        return places
+
+    def beside(self, tiers: Mapping[str, int]) -> Orders:
+        """Return the orders among the same intents and further ones, each in one more tier."""
+        members = {tier: set(names) for tier, names in self._members.items()}
+        for name, tier in tiers.items():
+            members.setdefault(tier, set()).add(name)
+        return Orders(self._depths, self._edges, members)
+
+
+def intent_orders(policy: Policy, tiers: Mapping[str, Collection[int]], sink: Sink) -> Orders:
+    """Return each intent's order inside its tiers.
 
     The relation is transitive over the whole policy: an intent between two others orders them
     also on nodes it does not select.  Where ``above`` has a cycle (reported for the policy) there
     is no order: all are first.
 
     Args:
-        tiers: highest tier among the units of each intent of one class of nodes.
+        policy: whose intents they are.
+        tiers: of the units of each intent of one class of nodes.
+        sink: takes the findings.
     """
     ladder = policy.ladder
     names = {intent.name for intent in policy.intents}
+    highest = {name: min(own) for name, own in tiers.items()}
     edges = []
     for intent in policy.intents:
         for i, below in enumerate(intent.model.spec.above):
@@ -157,21 +211,19 @@ def intent_orders(policy: Policy, tiers: Mapping[str, int], sink: Sink) -> dict[
             edges.append((intent.name, below))
             if intent.name not in tiers or below not in tiers:
                 continue
-            if tiers[below] < tiers[intent.name]:
+            if highest[below] < highest[intent.name]:
                 sink.add(
                     codes.ABOVE_CONTRADICTS.at(
                         intent.span("spec", "above", i),
-                        f"{intent.name} ({ladder.name(tiers[intent.name])}) cannot be above "
-                        f"{below}, which has the higher tier {ladder.name(tiers[below])}",
+                        f"{intent.name} ({ladder.name(highest[intent.name])}) cannot be above "
+                        f"{below}, which has the higher tier {ladder.name(highest[below])}",
                         help="change a tier, or drop the relation: across tiers the ladder decides",
                     )
                 )
     if cycles(edges):
-        return dict.fromkeys(tiers, 0)
-    depth = depths(names | set(tiers), edges)
-    order: dict[str, int] = {}
-    for tier in sorted(set(tiers.values())):
-        members = [name for name in tiers if tiers[name] == tier]
-        ranks = {d: i for i, d in enumerate(sorted({depth[name] for name in members}))}
-        order.update({name: ranks[depth[name]] for name in members})
-    return order
+        return Orders({}, (), {})
+    members: dict[int, list[str]] = {}
+    for name, own in tiers.items():
+        for tier in own:
+            members.setdefault(tier, []).append(name)
+    return Orders(depths(names | set(tiers), edges), edges, members)

@@ -99,12 +99,18 @@ class ResolvedUnit:
 
     draft: UnitDraft
     tier: int
+    """The highest that some of its threads have: also what other intents give its rules."""
+    own_tier: int
+    """Of threads of its rules to which no other intent gives a tier."""
     effect: Effect
     winner: Ask | None
     losers: tuple[Ask, ...]
     chain: tuple[Need, ...]
     """The needs that raised it; empty where its tier is its own."""
     order: int
+    """Place in ``tier``."""
+    own_order: int
+    """Place in ``own_tier``."""
     lane: str | None
     leftovers: bool
 
@@ -112,6 +118,14 @@ class ResolvedUnit:
     def name(self) -> str:
         """The unit's name."""
         return self.draft.name
+
+    def by_itself(self) -> ResolvedUnit:
+        """Return what it gives to threads whose tier it leaves open and no other intent gives."""
+        if self.effect != "place":
+            return self
+        return replace(
+            self, tier=self.own_tier, order=self.own_order, winner=None, losers=(), chain=()
+        )
 
 
 @dataclass(frozen=True)
@@ -123,7 +137,8 @@ class ResolvedRule:
     precedence: int
     builtin: bool
     tier_unit: str
-    """Unit whose tier the rule gives: its own, or that of the wider rule it takes it from."""
+    """Unit whose ``own_tier`` the rule gives: its own, or that of the wider rule it takes it
+    from."""
     lane_unit: str
     """Unit whose CPUs the rule gives."""
 

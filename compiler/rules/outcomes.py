@@ -44,7 +44,7 @@ def lines_of(resolution: Resolution) -> tuple[Line, ...]:
 
 def _outcome(rule: ResolvedRule, units: Mapping[str, ResolvedUnit]) -> Outcome:
     tier, lane = units[rule.tier_unit], units[rule.lane_unit]
-    return tier.tier, tier.order, lane.lane, lane.leftovers
+    return tier.own_tier, tier.own_order, lane.lane, lane.leftovers
 
 
 def taker_of(line: Line, earlier: Sequence[Line]) -> Line | None:

@@ -73,7 +73,7 @@ def _of_class(group: CompiledClass) -> list[_Line]:
             units[rule.unit].draft.intent,
             rule.matcher,
             (rule.condition,),
-            units[rule.tier_unit].tier,
+            units[rule.tier_unit].own_tier,
         )
         for rule in group.resolution.rules
     ]

@@ -64,6 +64,8 @@ def check(compilation: Compilation) -> Iterator[Diagnostic]:
 
 
 def _advice(text: str) -> str:
+    if re.search(r"[()]", text.strip("^$")[1:-1]):
+        return "match cmdline, which takes an expression, or write an item of match for each name"
     parts = [_glob(part) for part in text.strip("^$").strip("()").split("|") if part]
     if len(parts) > 1:
         return f"write one match item for each: {', '.join(parts)}"
