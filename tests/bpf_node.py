@@ -21,6 +21,7 @@ from tests.bpf_classify import classify, load
 from tests.bpf_eval import Thread
 from tests.bpf_live import Bpftool, private_bpffs
 from tests.bpf_plans import EFFECTIVE, plan, rule
+from tests.signals import default_signals
 
 SHELLS = ("dash", "busybox")
 OTHER = plan([rule(0, 3, comm="other*"), rule(1, 2, cgroup="z/**")])
@@ -165,6 +166,7 @@ class Node:
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 check=False,
+                preexec_fn=default_signals,
             )
         said = output.read_text()
         assert done.returncode == code, said

@@ -30,6 +30,7 @@ from tests.kube_fleets import (
     tree,
     unpack,
 )
+from tests.signals import default_signals
 from tests.taskset_host import Host
 from tests.taskset_live import Shell, until
 
@@ -59,13 +60,6 @@ def fake(name: str) -> list[Artifact]:
         fake_script(FAKE.replace("NAME", f"{name}-{verb}"), f"{name}/{verb}.sh")
         for verb in ("apply", "revert")
     ]
-
-
-def _default_signals() -> None:
-    """Undo what nohup, or a shell's &, leaves to its children: a shell cannot trap what it finds
-    ignored.  Nothing in a pod is started so."""
-    for number in (signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, signal.SIG_DFL)
 
 
 @dataclass
@@ -158,7 +152,7 @@ class Pod:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 text=True,
-                preexec_fn=_default_signals,  # noqa: PLW1509 - no threads here
+                preexec_fn=default_signals,  # noqa: PLW1509 - no threads here
             )
         try:
             yield process
@@ -565,7 +559,7 @@ def test_a_real_mount_of_a_directory_that_is_removed(
             env=pod.env,
             stdout=out,
             stderr=subprocess.STDOUT,
-            preexec_fn=_default_signals,  # noqa: PLW1509 - no threads here
+            preexec_fn=default_signals,  # noqa: PLW1509 - no threads here
         )
     try:
         assert until(lambda: len(pod.log) >= 2)

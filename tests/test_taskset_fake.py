@@ -224,7 +224,7 @@ def test_anchors_inside_an_expression(one_host: Host, tmp_path: Path, awk: str) 
     for pid, line in {10: b"a\0b", 11: b"xb", 12: b"ab", 13: b"-x y", 14: b"b"}.items():
         one_host.proc.thread(pid, "w", cmdline=line)
     one_host.apply(
-        rule(0, 0, cmdline="(^a ?)+b$"),
+        rule(0, 0, cmdline="(^a ?)(^a ?)*b$"),
         rule(1, 1, cmdline="(^|x)(b$)?$"),
         rule(2, 1, cmdline="a^b|b$a"),
         rule(3, 0, cmdline="-x y"),
