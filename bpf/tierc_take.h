@@ -22,15 +22,12 @@
 #define STARVES (2000 * MSEC)
 #define SEARCH (250 * MSEC)
 
-/*
- * The virtual time of the first thread that waits in a DSQ and may run on a CPU, and "more"
- * milliseconds of its time; NO_TIME if there is none.
- */
-NOINLINE u64 first_time(u64 dsq, u32 number, u32 more)
+/* The first thread that waits in a DSQ and may run on a CPU; NULL if there is none. */
+INLINE struct task *first_for(u64 dsq, u32 number)
 {
+	struct task *found = NULL;
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
-	u64 found = NO_TIME;
 	u32 seen = 0;
 
 	if (!bpf_iter_scx_dsq_new(&it, dsq, 0)) {
@@ -38,7 +35,7 @@ NOINLINE u64 first_time(u64 dsq, u32 number, u32 more)
 			struct task *t = task_of(p);
 
 			if (t && bpf_cpumask_test_cpu(number, &p->cpus_mask)) {
-				found = t->vtime + more * t->ms;
+				found = t;
 				break;
 			}
 			if (++seen >= LOOK_AT)
@@ -47,6 +44,14 @@ NOINLINE u64 first_time(u64 dsq, u32 number, u32 more)
 	}
 	bpf_iter_scx_dsq_destroy(&it);
 	return found;
+}
+
+/* The virtual time of that thread, and "more" milliseconds of its time; NO_TIME if there is none. */
+NOINLINE u64 first_time(u64 dsq, u32 number, u32 more)
+{
+	struct task *t = first_for(dsq, number);
+
+	return t ? t->vtime + more * t->ms : NO_TIME;
 }
 
 /*
@@ -154,25 +159,9 @@ NOINLINE s64 first_behind(u64 dsq, u64 vtime)
 /* Whether the first thread in a DSQ that may run on a CPU has waited for very long. */
 NOINLINE int starves(u64 dsq, u32 number, u64 now)
 {
-	struct bpf_iter_scx_dsq it;
-	struct task_struct *p;
-	int found = 0;
-	u32 seen = 0;
+	struct task *t = first_for(dsq, number);
 
-	if (!bpf_iter_scx_dsq_new(&it, dsq, 0)) {
-		while ((p = bpf_iter_scx_dsq_next(&it))) {
-			struct task *t = task_of(p);
-
-			if (t && bpf_cpumask_test_cpu(number, &p->cpus_mask)) {
-				found = t->queued_at && (s64)(now - t->queued_at) > (s64)STARVES;
-				break;
-			}
-			if (++seen >= LOOK_AT)
-				break;
-		}
-	}
-	bpf_iter_scx_dsq_destroy(&it);
-	return found;
+	return t && t->queued_at && (s64)(now - t->queued_at) > (s64)STARVES;
 }
 
 /*
