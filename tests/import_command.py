@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from compiler.__main__ import main
 from compiler.decode import decode
 from compiler.diagnostics import Sink
@@ -34,6 +36,19 @@ TOPO = """\
 GPU0\t X \tSYS\t0-1,4-5\t0\t\tN/A
 GPU1\tSYS\t X \t2-3,6-7\t1\t\tN/A
 """
+
+
+def caller(capsys: pytest.CaptureFixture[str], folder: Path) -> Call:
+    """Write files of one machine to a folder; return what runs ``tierc facts`` on arguments."""
+    (folder / "lscpu.csv").write_text(LSCPU)
+    (folder / "topo.txt").write_text(TOPO)
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        code = main(["facts", *map(str, arguments)])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
 
 
 def documents(text: str) -> list[NodeFacts]:

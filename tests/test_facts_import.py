@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from compiler.__main__ import main
 from compiler.cpuset import CpuSet
 from compiler.facts.importing import NodeError, Source, UnclearNodesError, by_node, merge_node
 from compiler.facts.partial import Partial
-from tests.import_command import LSCPU, TOPO, Call, documents, fleet, machine, node
+from tests.import_command import Call, caller, documents, fleet, machine, node
 from tests.sysfs_builder import SysfsBuilder
 
 
@@ -22,15 +21,7 @@ def call(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Call:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "lscpu.csv").write_text(LSCPU)
-    (tmp_path / "topo.txt").write_text(TOPO)
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        code = main(["facts", *map(str, arguments)])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+    return caller(capsys, tmp_path)
 
 
 # --- one node ----------------------------------------------------------------------------------

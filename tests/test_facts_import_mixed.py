@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from compiler.__main__ import main
-from tests.import_command import LSCPU, TOPO, Call, documents, machine
+from tests.import_command import LSCPU, TOPO, Call, caller, documents, machine
 
 
 @pytest.fixture
@@ -15,15 +15,7 @@ def call(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Call:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "lscpu.csv").write_text(LSCPU)
-    (tmp_path / "topo.txt").write_text(TOPO)
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        code = main(["facts", *map(str, arguments)])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+    return caller(capsys, tmp_path)
 
 
 # --- files of two machines ---------------------------------------------------------------------

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from compiler.__main__ import main
 from compiler.facts.importing import Source, UnclearNodesError, by_node
 from compiler.facts.partial import Partial
-from tests.import_command import LSCPU, TOPO, Call, documents, fleet, machine
+from tests.import_command import LSCPU, TOPO, Call, caller, documents, fleet, machine
 from tests.policies import PROJECT
 
 
@@ -19,15 +18,7 @@ def call(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Call:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "lscpu.csv").write_text(LSCPU)
-    (tmp_path / "topo.txt").write_text(TOPO)
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        code = main(["facts", *map(str, arguments)])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+    return caller(capsys, tmp_path)
 
 
 # --- what is wrong -----------------------------------------------------------------------------

@@ -79,8 +79,7 @@ def _intent_tiers(
     for draft in drafts:
         if draft.intent is None:
             continue
-        tier = tiers[draft.name].tier
-        out.setdefault(draft.intent.name, set()).add(policy.ladder.normal if tier is None else tier)
+        out.setdefault(draft.intent.name, set()).add(tiers[draft.name].id(policy.ladder))
     return out
 
 
@@ -119,8 +118,7 @@ def _outcome(policy: Policy, draft: UnitDraft, tier: UnitTier, orders: Orders) -
     cpus = f"lane {lane}" if lane is not None else None
     if wants_leftovers(draft.intent):
         cpus = "the leftovers"
-    place = orders.of(draft.intent.name, policy.ladder.normal if tier.tier is None else tier.tier)
-    return Outcome(tier.tier, place, cpus)
+    return Outcome(tier.tier, orders.of(draft.intent.name, tier.id(policy.ladder)), cpus)
 
 
 def _too_many(rules: Sequence[ResolvedRule], drafts: Sequence[UnitDraft], sink: Sink) -> None:
@@ -151,14 +149,12 @@ def _unit(
 ) -> ResolvedUnit:
     """Return the unit; where others give its rules their tiers, with the highest of them."""
     mine = source = tiers[draft.name]
-    normal = policy.ladder.normal
     if mine.tier is None:
         given = [tiers[rule.tier_unit] for rule in rules]
-        source = min(given, key=lambda t: normal if t.tier is None else t.tier, default=mine)
+        source = min(given, key=lambda t: t.id(policy.ladder), default=mine)
     intent = draft.intent
     lane = lane_name(intent) if intent is not None else None
-    tier = normal if source.tier is None else source.tier
-    own_tier = normal if mine.tier is None else mine.tier
+    tier, own_tier = source.id(policy.ladder), mine.id(policy.ladder)
     return ResolvedUnit(
         draft=draft,
         tier=tier,

@@ -27,6 +27,10 @@ class UnitTier:
     places: Mapping[str, Span] = field(default_factory=dict, hash=False, compare=False)
     """Where each ``Need.why`` of the chain is written."""
 
+    def id(self, ladder: Ladder) -> int:
+        """Return the tier's id, that of normal where nothing says anything."""
+        return ladder.normal if self.tier is None else self.tier
+
 
 def unit_tiers(
     ladder: Ladder, units: Sequence[UnitDraft], expansions: Sequence[Expansion], sink: Sink
